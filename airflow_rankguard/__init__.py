@@ -1,0 +1,21 @@
+"""At most one active run per key in Airflow, however it was started."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow_rankguard.guard.values import GuardKey
+
+__version__ = "0.1.0"
+__all__ = ["GuardKey", "__version__"]
+
+HOMES = {"GuardKey": "airflow_rankguard.guard.values"}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first asked for: Airflow imports this package in every one of its processes."""
+    if name not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(HOMES[name]), name)

@@ -1,0 +1,140 @@
+"""The only file that knows PostgreSQL from SQLite: types, the clock, bounds, and what their drivers' errors mean."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from enum import Enum, auto
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, DateTime, Dialect, Table, TypeDecorator, func, true
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware datetime in UTC on both databases."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class clock(FunctionElement[datetime]):  # noqa: N801 - it reads as a SQL function
+    """The database's clock when it is evaluated: microseconds on PostgreSQL, milliseconds on SQLite."""
+
+    type = UtcDateTime()
+    inherit_cache = True
+
+
+@compiles(clock, "postgresql")
+def _clock_of_postgresql(_element: clock, _compiler: SQLCompiler, **_: Any) -> str:
+    return "clock_timestamp()"
+
+
+@compiles(clock, "sqlite")
+def _clock_of_sqlite(_element: clock, _compiler: SQLCompiler, **_: Any) -> str:
+    return "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
+
+
+def is_postgresql(connection: Connection) -> bool:
+    """Say which of the two databases this is; also whether one statement may write to several tables."""
+    return connection.dialect.name == "postgresql"
+
+
+def insert(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """An INSERT that understands ON CONFLICT."""
+    return postgresql.insert(table) if is_postgresql(connection) else sqlite.insert(table)
+
+
+def lock_against_writes(connection: Connection, table: Table) -> None:
+    """Let nobody write to a table until the transaction ends; on SQLite the transaction does so already."""
+    if is_postgresql(connection):
+        name = connection.schema_for_object(table), table.name
+        quoted = ".".join(connection.dialect.identifier_preparer.quote(part) for part in name if part)
+        connection.exec_driver_sql(f"LOCK TABLE {quoted} IN SHARE ROW EXCLUSIVE MODE")
+
+
+def wait_at_most(connection: Connection, bound: timedelta) -> ColumnElement[bool]:
+    """A condition, always true, that bounds how long its transaction waits for another transaction's row.
+
+    Local to the transaction, so that nothing leaks through a transaction pooler. SQLite's bound is its busy time-out.
+    """
+    return _set_locally(connection, "lock_timeout", _milliseconds(bound))
+
+
+def end_when_idle(connection: Connection, bound: timedelta) -> ColumnElement[bool]:
+    """A condition, always true, after which the server ends the session if its transaction stands idle for longer."""
+    return _set_locally(connection, "idle_in_transaction_session_timeout", _milliseconds(bound))
+
+
+def commit_without_flush(connection: Connection) -> ColumnElement[bool]:
+    """A condition, always true, that lets its transaction commit before its log has reached the disk."""
+    return _set_locally(connection, "synchronous_commit", "off")
+
+
+def _set_locally(connection: Connection, name: str, value: str) -> ColumnElement[bool]:
+    if not is_postgresql(connection):
+        return true()
+    return func.set_config(name, value, True).is_not(None)
+
+
+def _milliseconds(bound: timedelta) -> str:
+    return f"{max(1, round(bound.total_seconds() * 1000))}ms"
+
+
+class Trouble(Enum):
+    """What a driver's error means for the guard."""
+
+    PASSING = auto()
+    LOCKED = auto()
+    READ_ONLY = auto()
+    NO_TABLES = auto()
+    FORBIDDEN = auto()
+    OTHER = auto()
+
+
+SQLSTATES = {
+    "40001": Trouble.PASSING,  # serialization failure
+    "40P01": Trouble.PASSING,  # deadlock
+    "57P01": Trouble.PASSING,  # administrator's shutdown or pg_terminate_backend
+    "57P02": Trouble.PASSING,  # crash shutdown
+    "57P03": Trouble.PASSING,  # starting up
+    "25P03": Trouble.PASSING,  # idle in transaction for too long
+    "08P01": Trouble.PASSING,  # a pooler lost its server
+    "55P03": Trouble.LOCKED,
+    "25006": Trouble.READ_ONLY,
+    "42P01": Trouble.NO_TABLES,
+    "42703": Trouble.NO_TABLES,
+    "3F000": Trouble.NO_TABLES,
+    "42501": Trouble.FORBIDDEN,
+}
+SQLITE_CODES = {
+    sqlite3.SQLITE_BUSY: Trouble.PASSING,
+    sqlite3.SQLITE_LOCKED: Trouble.PASSING,
+    sqlite3.SQLITE_PROTOCOL: Trouble.PASSING,
+    sqlite3.SQLITE_READONLY: Trouble.READ_ONLY,
+}
+
+
+def trouble(error: DBAPIError) -> Trouble:
+    """Read a driver's error; a lost connection passes, whatever it was lost for."""
+    if isinstance(error.orig, sqlite3.Error):
+        code = getattr(error.orig, "sqlite_errorcode", None)
+        if code is None or code == sqlite3.SQLITE_ERROR:
+            return Trouble.NO_TABLES if "no such" in str(error.orig) else Trouble.OTHER
+        return SQLITE_CODES.get(code & 0xFF, Trouble.OTHER)
+    state = getattr(error.orig, "sqlstate", None)
+    if state in SQLSTATES:
+        return SQLSTATES[state]
+    return Trouble.PASSING if state is None or error.connection_invalidated else Trouble.OTHER

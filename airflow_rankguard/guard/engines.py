@@ -1,0 +1,69 @@
+"""Engines for the guard database, as the guard needs them."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.pool import NullPool
+
+READING = "rankguard_reading"
+CONNECT_TIMEOUT = 10
+
+
+def create_guard_engine(
+    url: str | URL, *, schema: str | None = None, pooled: bool = False, create: bool = False
+) -> Engine:
+    """Make an engine for the guard database.
+
+    :param url: a SQLAlchemy URL; PostgreSQL always goes by psycopg 3.
+    :param schema: the PostgreSQL schema of the guard's tables; None means the first on the role's search path.
+    :param pooled: keep connections open between statements; without it none is open while nothing is asked.
+    :param create: let SQLite create the file; only upgrades do.
+    :raises ValueError: the URL names another kind of database, or no file.
+    """
+    parsed = make_url(url)
+    pool: dict[str, Any] = {} if pooled else {"poolclass": NullPool}
+    match parsed.get_backend_name():
+        case "postgresql" | "postgres":
+            engine = _postgresql(parsed, pool)
+        case "sqlite":
+            engine = _sqlite(parsed, pool, "rwc" if create else "rw")
+        case other:
+            raise ValueError(f"The guard database is PostgreSQL or SQLite, not {other!r}.")
+    return engine.execution_options(schema_translate_map={None: schema}) if schema else engine
+
+
+def _postgresql(url: URL, pool: dict[str, Any]) -> Engine:
+    # A transaction pooler hands each transaction to another server, which does not know our prepared statements.
+    connect: dict[str, Any] = {"prepare_threshold": None}
+    if "connect_timeout" not in url.query:
+        connect["connect_timeout"] = CONNECT_TIMEOUT
+    return create_engine(url.set(drivername="postgresql+psycopg"), connect_args=connect, **pool)
+
+
+def _sqlite(url: URL, pool: dict[str, Any], mode: str) -> Engine:
+    if not url.database or url.database == ":memory:":
+        raise ValueError("The guard database must be a file: a database in memory guards nobody but its own process.")
+    address = f"{Path(url.database).resolve().as_uri()}?mode={mode}"
+
+    def connect() -> sqlite3.Connection:
+        # isolation_level None: transactions begin where SQLAlchemy begins them, not where the driver guesses.
+        return sqlite3.connect(address, uri=True, timeout=5, isolation_level=None, check_same_thread=False)
+
+    engine = create_engine(url.set(drivername="sqlite"), creator=connect, **pool)
+    event.listen(engine, "connect", _watch_foreign_keys)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _watch_foreign_keys(connection: sqlite3.Connection, _: object) -> None:
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _begin(connection: Connection) -> None:
+    """A transaction that will write says so at once: turning a read into a write fails once others have written."""
+    reading = connection.get_execution_options().get(READING, False)
+    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")

@@ -1,0 +1,126 @@
+"""The fence: a guarded task goes inside only while its owner holds the key, or takes it back when it is free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from sqlalchemy import Connection
+
+from airflow_rankguard.guard import rules
+from airflow_rankguard.guard.answers import AskAirflow
+from airflow_rankguard.guard.database import Database, RowLocked
+from airflow_rankguard.guard.draining import Patience
+from airflow_rankguard.guard.errors import GuardLost
+from airflow_rankguard.guard.outcomes import Entered
+from airflow_rankguard.guard.reentering import reenter
+from airflow_rankguard.guard.rules import Reentry
+from airflow_rankguard.guard.store import claims, events, looks, presences
+from airflow_rankguard.guard.values import Claim, Entry, GuardedRun, Presence, Sighting, Timings
+
+
+@dataclass(slots=True)
+class Entering:
+    """One call of ``enter``.
+
+    An earlier process of the same task instance is waited for as long as a drain, counted from the first look at it:
+    Airflow has given it up, which the process itself may not know yet.
+    """
+
+    database: Database
+    entry: Entry
+    ask: AskAirflow
+    patience: Patience
+    watched: UUID | None = None
+    watched_since: datetime | None = None
+
+    def entered(self) -> Entered:
+        """Go inside.
+
+        :raises GuardLost: the run does not hold the key and may not take it back.
+        :raises StillInside: closed doors or an earlier process outlasted the patience.
+        """
+        while True:
+            try:
+                inside = self.database.statement(presences.enter, self.entry, self.database.timings)
+            except RowLocked:
+                inside = None
+            if inside is not None:
+                return inside
+            self._understand(self.database.look(looks.active, self.entry.key))
+
+    def _understand(self, seen: Sighting | None) -> None:
+        """Do what lets the next try succeed: take the key back, adopt the gate's claim, or wait."""
+        entry = self.entry
+        if seen is None:
+            self._take_back()
+        elif not rules.owns(entry.owner, seen.run):
+            raise self._lost(f"it went to {seen.run.owner} at {seen.run.since:%Y-%m-%d %H:%M:%S} UTC", seen.run)
+        elif not seen.run.owner.guard_id:
+            reenter(self.database, seen, entry.owner, entry.life, self.ask)
+        elif rules.reentry(seen.run, entry.life) is Reentry.SUPERSEDED and self._is_of_earlier_life(seen.run):
+            raise self._lost("a later life of this run holds it", seen.run)
+        else:
+            self._wait(seen)
+
+    def _is_of_earlier_life(self, run: GuardedRun) -> bool:
+        return rules.reentry(run, replace(self.entry.life, try_number=run.life.try_number)) is Reentry.SUPERSEDED
+
+    def _take_back(self) -> None:
+        past = self.database.look(looks.past, self.entry.key, self.entry.owner)
+        why = rules.why_not_reenter(past.last, past.refused_at)
+        if why is not None:
+            raise self._lost(why, past.last)
+        self.database.transaction(_take_back, self.entry, self.database.timings)
+
+    def _wait(self, seen: Sighting) -> None:
+        other = rules.earlier_try(seen.presences, self.entry.member, self.entry.id)
+        if other is None:
+            self.patience.rest_or_raise(seen.run.key, seen.presences, "its doors are closed until those inside leave")
+            return
+        if other.member.try_number > self.entry.member.try_number:
+            raise self._lost(f"a later try of this task is inside ({other.member})", seen.run)
+        if other.id != self.watched:
+            self.watched, self.watched_since = other.id, seen.now
+        if self._has_outlasted_the_drain(other, seen.now):
+            self.entry = replace(self.entry, replaced=other.id)
+        else:
+            self.patience.rest_or_raise(seen.run.key, seen.presences, f"{other.member} is still inside")
+
+    def _has_outlasted_the_drain(self, other: Presence, now: datetime) -> bool:
+        return self.watched_since is not None and now - self.watched_since > self.database.timings.drain_timeout
+
+    def _lost(self, why: str, holder: GuardedRun | None) -> GuardLost:
+        lost = GuardLost(self.entry.key, why, holder=holder, at=holder.since if holder else None)
+        event = events.Event(
+            event="lost",
+            key=self.entry.key,
+            guarded_run_id=holder.id if holder else None,
+            deployment=self.entry.owner.deployment,
+            owner=self.entry.owner,
+            actor=str(self.entry.member),
+            reason=why,
+        )
+        self.database.transaction(events.note, event)
+        return lost
+
+
+def enter(database: Database, entry: Entry, ask: AskAirflow) -> Entered:
+    """Let a guarded task's process inside; see ``Entering.entered``."""
+    return Entering(database, entry, ask, Patience(database, database.timings.patience)).entered()
+
+
+def _take_back(connection: Connection, entry: Entry, timings: Timings) -> None:
+    wanted = Claim(id=uuid4(), key=entry.key, owner=entry.owner, life=replace(entry.life, try_number=0))
+    run = claims.claim(connection, wanted, timings)
+    if run is not None:
+        event = events.Event(
+            event="re-entered",
+            key=run.key,
+            guarded_run_id=run.id,
+            deployment=run.owner.deployment,
+            owner=run.owner,
+            reason=f"{entry.member} found the key free and took it back",
+        )
+        events.note(connection, event)

@@ -1,0 +1,1 @@
+"""Alembic's home for the guard database; ``schema.py`` drives it."""

@@ -1,0 +1,95 @@
+"""Freeing a key: each sentence names one row by id and token, and changes nothing when the row has moved."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy import Connection, func, literal, select, update
+from sqlalchemy.sql.dml import ReturningUpdate
+
+from airflow_rankguard.guard.dialects import clock, end_when_idle, wait_at_most
+from airflow_rankguard.guard.outcomes import Ending
+from airflow_rankguard.guard.store.presences import forget
+from airflow_rankguard.guard.store.rows import run_if, run_of
+from airflow_rankguard.guard.tables import guard_presence as inside
+from airflow_rankguard.guard.tables import guarded_runs as runs
+from airflow_rankguard.guard.values import GuardedRun, Sighting, Timings
+
+
+def end_if_empty(
+    connection: Connection, run_id: UUID, token: int, ending: Ending, timings: Timings
+) -> GuardedRun | None:
+    """End a run that nobody is inside of, in one statement; None when somebody is, or the row moved.
+
+    A statement that waited for a fence re-reads the row, but its sub-selects keep the snapshot from before the wait. So
+    the sub-select that finds no presence is trusted only while ``entries`` is still what that snapshot says.
+    """
+    before = runs.alias("before")
+    snapshot = select(before.c.entries).where(before.c.id == run_id).scalar_subquery()
+    somebody = select(inside.c.id).where(inside.c.guarded_run_id == run_id).exists()
+    statement = _end(run_id, token, ending).where(
+        ~somebody, runs.c.entries == snapshot, wait_at_most(connection, timings.lock_timeout)
+    )
+    return run_if(connection.execute(statement).one_or_none())
+
+
+def end(connection: Connection, seen: Sighting, ending: Ending, timings: Timings) -> GuardedRun | None:
+    """End a run whose presences were judged gone or given up; None when anybody entered, or the row moved, since."""
+    statement = _end(seen.run.id, seen.run.token, ending).where(
+        runs.c.entries == seen.run.entries,
+        wait_at_most(connection, timings.lock_timeout),
+        end_when_idle(connection, timings.write_timeout),
+    )
+    row = connection.execute(statement).one_or_none()
+    if row is None:
+        return None
+    forget(connection, seen.run.id)
+    return run_of(row)
+
+
+def _end(run_id: UUID, token: int, ending: Ending) -> ReturningUpdate[tuple[object, ...]]:
+    return (
+        update(runs)
+        .where(runs.c.id == run_id, runs.c.token == token, runs.c.ended_at.is_(None))
+        .values(status=ending.status, cause=ending.cause, reason=ending.reason, ended_at=clock())
+        .returning(runs)
+    )
+
+
+def close_doors(
+    connection: Connection, run_id: UUID, token: int, ending: Ending | None, timings: Timings
+) -> GuardedRun | None:
+    """Let nobody in any more, while the row goes on blocking; None when the row moved.
+
+    :param ending: how the run shall end; None when its owner only drains before a new life.
+    """
+    promised = (
+        {} if ending is None else {"ending_status": ending.status, "cause": ending.cause, "reason": ending.reason}
+    )
+    statement = (
+        update(runs)
+        .where(
+            runs.c.id == run_id,
+            runs.c.token == token,
+            runs.c.ended_at.is_(None),
+            wait_at_most(connection, timings.lock_timeout),
+        )
+        .values(ending_at=func.coalesce(runs.c.ending_at, clock()), **promised)
+        .returning(runs)
+    )
+    return run_if(connection.execute(statement).one_or_none())
+
+
+def stamp_end(connection: Connection, run: GuardedRun, *, seen: bool) -> None:
+    """Note when the end of a run's work was first seen, or take that back."""
+    stamped = func.coalesce(runs.c.ended_seen_at, clock()) if seen else literal(None, runs.c.ended_seen_at.type)
+    connection.execute(
+        update(runs)
+        .where(
+            runs.c.id == run.id,
+            runs.c.token == run.token,
+            runs.c.ended_at.is_(None),
+            runs.c.entries == run.entries,
+        )
+        .values(ended_seen_at=stamped)
+    )

@@ -1,0 +1,117 @@
+"""What happened besides taking and ending: an append-only table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, and_, func, literal, not_, or_, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from airflow_rankguard.guard.dialects import clock, commit_without_flush, insert
+from airflow_rankguard.guard.store.rows import holds_slot, is_key
+from airflow_rankguard.guard.tables import guard_events
+from airflow_rankguard.guard.tables import guarded_runs as runs
+from airflow_rankguard.guard.values import GuardKey, Owner
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """One row of ``guard_events``.
+
+    :param event: refused, reclaimed, forced, lost or re-entered.
+    :param guarded_run_id: the run it is about; for a refusal the blocker.
+    :param owner: the owner it happened to; None when a person or a sweep acted.
+    """
+
+    event: str
+    key: GuardKey
+    guarded_run_id: UUID | None
+    deployment: str
+    owner: Owner | None = None
+    actor: str | None = None
+    reason: str | None = None
+    at: datetime | None = None
+
+
+def note(connection: Connection, event: Event) -> None:
+    """Append an event at the database's time."""
+    who = event.owner
+    connection.execute(
+        guard_events.insert().values(
+            at=clock(),
+            event=event.event,
+            guarded_run_id=event.guarded_run_id,
+            kind=event.key.kind,
+            resource=event.key.resource,
+            tenant=event.key.tenant,
+            deployment=event.deployment,
+            dag_id=who and who.dag_id,
+            run_id=who and who.run_id,
+            guard_id=who and who.guard_id,
+            map_index=who and who.map_index,
+            actor=event.actor,
+            reason=event.reason,
+        )
+    )
+
+
+def refusal(connection: Connection, key: GuardKey, owner: Owner) -> postgresql.Insert | sqlite.Insert:
+    """The statement that notes which active run refuses the owner; it writes nothing when that run is the owner's own.
+
+    A refusal changes no run, so its commit need not wait for the disk.
+    """
+    same_run = and_(runs.c.deployment == owner.deployment, runs.c.dag_id == owner.dag_id, runs.c.run_id == owner.run_id)
+    same_guard = and_(runs.c.guard_id == owner.guard_id, runs.c.map_index == owner.map_index)
+    own = and_(same_run, or_(runs.c.guard_id == "", same_guard))
+    values: dict[str, Any] = {
+        "at": clock(),
+        "event": literal("refused"),
+        "guarded_run_id": runs.c.id,
+        "kind": runs.c.kind,
+        "resource": runs.c.resource,
+        "tenant": runs.c.tenant,
+        "deployment": literal(owner.deployment),
+        "dag_id": literal(owner.dag_id),
+        "run_id": literal(owner.run_id),
+        "guard_id": literal(owner.guard_id),
+        "map_index": literal(owner.map_index),
+    }
+    source = select(*values.values()).where(is_key(key), holds_slot(), not_(own), commit_without_flush(connection))
+    return insert(connection, guard_events).from_select(list(values), source)
+
+
+def last_refusal(connection: Connection, key: GuardKey, owner: Owner) -> datetime | None:
+    """Find when the owner was last refused a key."""
+    found: datetime | None = connection.scalar(
+        select(func.max(guard_events.c.at)).where(
+            guard_events.c.event == "refused",
+            guard_events.c.deployment == owner.deployment,
+            guard_events.c.dag_id == owner.dag_id,
+            guard_events.c.run_id == owner.run_id,
+            guard_events.c.guard_id == owner.guard_id,
+            guard_events.c.map_index == owner.map_index,
+            guard_events.c.tenant == key.tenant,
+            guard_events.c.kind == key.kind,
+            guard_events.c.resource == key.resource,
+        )
+    )
+    return found
+
+
+def of_run(connection: Connection, run_id: UUID) -> list[Event]:
+    """List what happened to or because of one run, oldest first."""
+    statement = select(guard_events).where(guard_events.c.guarded_run_id == run_id).order_by(guard_events.c.id)
+    return [_event_of(row._mapping) for row in connection.execute(statement)]
+
+
+def _event_of(columns: Any) -> Event:
+    key = GuardKey(kind=columns["kind"], resource=columns["resource"], tenant=columns["tenant"])
+    owner = None
+    if columns["dag_id"] is not None:
+        parts = ("deployment", "dag_id", "run_id", "guard_id", "map_index")
+        owner = Owner(**{part: columns[part] for part in parts})
+    plain = {name: columns[name] for name in ("event", "guarded_run_id", "deployment", "actor", "reason", "at")}
+    return Event(key=key, owner=owner, **plain)

@@ -1,0 +1,97 @@
+"""Looking: sightings of runs, lists, and what an owner was last told. Nothing in here changes a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, Select, select, tuple_
+
+from airflow_rankguard.guard.dialects import clock, is_postgresql
+from airflow_rankguard.guard.store import events
+from airflow_rankguard.guard.store.presences import PRESENCE_COLUMNS
+from airflow_rankguard.guard.store.rows import holds_slot, is_key, is_owner, run_if, run_of, sighting_of
+from airflow_rankguard.guard.tables import guard_presence as inside
+from airflow_rankguard.guard.tables import guarded_runs as runs
+from airflow_rankguard.guard.values import GuardedRun, GuardKey, Owner, Sighting
+
+
+def active(connection: Connection, key: GuardKey) -> Sighting | None:
+    """See who holds a key."""
+    return sighting_of(connection.execute(_sighting().where(is_key(key), holds_slot())))
+
+
+def active_noting_refusal(connection: Connection, key: GuardKey, owner: Owner) -> Sighting | None:
+    """See who holds a key, and note in the same statement that the owner was refused by that run."""
+    looked = _sighting().where(is_key(key), holds_slot())
+    noted = events.refusal(connection, key, owner)
+    if is_postgresql(connection):
+        return sighting_of(connection.execute(looked.add_cte(noted.cte("noted"))))
+    connection.execute(noted)
+    return sighting_of(connection.execute(looked))
+
+
+def run(connection: Connection, run_id: UUID) -> Sighting | None:
+    """See one run, active or ended."""
+    return sighting_of(connection.execute(_sighting().where(runs.c.id == run_id)))
+
+
+def _sighting() -> Select[Any]:
+    joined = runs.outerjoin(inside, inside.c.guarded_run_id == runs.c.id)
+    return (
+        select(runs, *PRESENCE_COLUMNS, clock().label("now"))
+        .select_from(joined)
+        .order_by(inside.c.task_id, inside.c.map_index)
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Past:
+    """What an owner was last told about a key."""
+
+    last: GuardedRun | None
+    refused_at: datetime | None
+
+
+def past(connection: Connection, key: GuardKey, owner: Owner) -> Past:
+    """Find the owner's newest row of a key, and when it was last refused it."""
+    own = select(runs).where(is_owner(owner), is_key(key)).order_by(runs.c.turn.desc()).limit(1)
+    row = connection.execute(own).one_or_none()
+    return Past(last=run_if(row), refused_at=events.last_refusal(connection, key, owner))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """Which runs a list shows, newest first; None means any."""
+
+    active: bool | None = None
+    kind: str | None = None
+    resource: str | None = None
+    tenant: str | None = None
+    dag_id: str | None = None
+    claimed_before: datetime | None = None
+    limit: int = 100
+
+
+def listed(connection: Connection, wanted: Wanted) -> list[GuardedRun]:
+    """List runs."""
+    statement = select(runs).order_by(runs.c.claimed_at.desc(), runs.c.id).limit(wanted.limit)
+    if wanted.active is not None:
+        statement = statement.where(holds_slot() if wanted.active else runs.c.ended_at.is_not(None))
+    for column in ("kind", "resource", "tenant", "dag_id"):
+        if (value := getattr(wanted, column)) is not None:
+            statement = statement.where(runs.c[column] == value)
+    if wanted.claimed_before is not None:
+        statement = statement.where(runs.c.claimed_at < wanted.claimed_before)
+    return [run_of(row) for row in connection.execute(statement)]
+
+
+def page_of_active(connection: Connection, deployment: str, after: GuardKey | None, size: int) -> list[GuardedRun]:
+    """List a deployment's active runs in the order of their keys, from behind ``after``."""
+    slot = (runs.c.tenant, runs.c.kind, runs.c.resource)
+    statement = select(runs).where(runs.c.deployment == deployment, holds_slot()).order_by(*slot).limit(size)
+    if after is not None:
+        statement = statement.where(tuple_(*slot) > (after.tenant, after.kind, after.resource))
+    return [run_of(row) for row in connection.execute(statement)]

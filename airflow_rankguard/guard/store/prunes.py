@@ -1,0 +1,41 @@
+"""Forgetting old history, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from sqlalchemy import Connection, delete, select
+
+from airflow_rankguard.guard.dialects import clock
+from airflow_rankguard.guard.tables import guard_events, guard_presence
+from airflow_rankguard.guard.tables import guarded_runs as runs
+
+Sentence = Callable[[Connection, datetime, int], int]
+
+
+def now(connection: Connection) -> datetime:
+    """Read the database's clock."""
+    read: datetime = connection.execute(select(clock().label("now"))).scalar_one()
+    return read
+
+
+def prune_runs(connection: Connection, ended_before: datetime, size: int) -> int:
+    """Delete up to ``size`` ended runs, oldest first; never an active one, nor the newest of its key."""
+    newer = runs.alias("newer")
+    same_key = [newer.c[part] == runs.c[part] for part in ("tenant", "kind", "resource")]
+    superseded = select(newer.c.id).where(*same_key, newer.c.turn > runs.c.turn).exists()
+    somebody = select(guard_presence.c.id).where(guard_presence.c.guarded_run_id == runs.c.id).exists()
+    old = (
+        select(runs.c.id)
+        .where(runs.c.ended_at.is_not(None), runs.c.ended_at < ended_before, superseded, ~somebody)
+        .order_by(runs.c.ended_at)
+        .limit(size)
+    )
+    return connection.execute(delete(runs).where(runs.c.id.in_(old))).rowcount
+
+
+def prune_events(connection: Connection, before: datetime, size: int) -> int:
+    """Delete up to ``size`` events, oldest first."""
+    old = select(guard_events.c.id).where(guard_events.c.at < before).order_by(guard_events.c.at).limit(size)
+    return connection.execute(delete(guard_events).where(guard_events.c.id.in_(old))).rowcount

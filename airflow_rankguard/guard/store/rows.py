@@ -1,0 +1,97 @@
+"""Between rows and values, and the conditions that several sentences share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, and_
+
+from airflow_rankguard.guard.tables import guarded_runs as runs
+from airflow_rankguard.guard.values import (
+    ACTIVE,
+    Cause,
+    GuardedRun,
+    GuardKey,
+    Life,
+    Member,
+    Owner,
+    Presence,
+    Sighting,
+    Status,
+)
+
+
+def run_of(row: Row[Any]) -> GuardedRun:
+    """Read a row of ``guarded_runs``, whatever else was selected beside it."""
+    columns = row._mapping
+    return GuardedRun(
+        id=columns["id"],
+        key=GuardKey(kind=columns["kind"], resource=columns["resource"], tenant=columns["tenant"]),
+        owner=Owner(**{part: columns[part] for part in ("deployment", "dag_id", "run_id", "guard_id", "map_index")}),
+        life=Life(**{part: columns[part] for part in ("run_started_at", "clear_number", "try_number")}),
+        status=Status(columns["status"]),
+        ending_status=columns["ending_status"] and Status(columns["ending_status"]),
+        cause=columns["cause"] and Cause(columns["cause"]),
+        **{part: columns[part] for part in PLAIN_COLUMNS},
+    )
+
+
+def run_if(row: Row[Any] | None) -> GuardedRun | None:
+    """Read what a conditional statement returned: the row that it changed, or nothing."""
+    return None if row is None else run_of(row)
+
+
+PLAIN_COLUMNS = (
+    *("turn", "token", "entries", "claimed_at", "started_at", "ending_at", "ended_seen_at", "ended_at"),
+    *("reason", "run_type", "requested_by"),
+)
+
+
+def presence_of(row: Row[Any]) -> Presence:
+    """Read a presence that was selected as ``PRESENCE_COLUMNS``."""
+    columns = row._mapping
+    return Presence(
+        id=columns["presence_id"],
+        guarded_run_id=columns["guarded_run_id"],
+        member=Member(
+            task_id=columns["member_task_id"],
+            map_index=columns["member_map_index"],
+            try_number=columns["member_try_number"],
+        ),
+        token=columns["presence_token"],
+        entered_at=columns["entered_at"],
+    )
+
+
+def sighting_of(rows: Iterable[Row[Any]]) -> Sighting | None:
+    """Fold a run joined with its presences into one sighting; None when there is no row."""
+    seen = list(rows)
+    if not seen:
+        return None
+    inside = tuple(presence_of(row) for row in seen if row._mapping["presence_id"] is not None)
+    return Sighting(run=run_of(seen[0]), presences=inside, now=seen[0]._mapping["now"])
+
+
+def is_key(key: GuardKey) -> ColumnElement[bool]:
+    """The runs of a key, active or ended."""
+    return and_(runs.c.tenant == key.tenant, runs.c.kind == key.kind, runs.c.resource == key.resource)
+
+
+def is_owner(owner: Owner) -> ColumnElement[bool]:
+    """The runs of an owner, active or ended."""
+    return and_(
+        runs.c.deployment == owner.deployment,
+        runs.c.dag_id == owner.dag_id,
+        runs.c.run_id == owner.run_id,
+        runs.c.guard_id == owner.guard_id,
+        runs.c.map_index == owner.map_index,
+    )
+
+
+def holds_slot() -> ColumnElement[bool]:
+    """The index's own predicate: only for finding a row by its key. By id, ask for ``ended_at IS NULL`` instead.
+
+    PostgreSQL answers a statement that repeats the predicate by scanning the whole partial index, id or not.
+    """
+    return runs.c.status.in_(ACTIVE)

@@ -1,0 +1,46 @@
+"""Going over all active runs of a deployment; recovery works without it, only later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_rankguard.guard import rules
+from airflow_rankguard.guard.acquiring import reclaim
+from airflow_rankguard.guard.answers import AskAirflow, asked
+from airflow_rankguard.guard.database import Database, RowLocked
+from airflow_rankguard.guard.draining import stamp
+from airflow_rankguard.guard.errors import GuardError
+from airflow_rankguard.guard.outcomes import Stale, Swept
+from airflow_rankguard.guard.store import looks
+from airflow_rankguard.guard.values import GuardedRun
+
+PAGE = 200
+
+
+def sweep(database: Database, deployment: str, ask: AskAirflow, *, dry_run: bool) -> Iterator[Swept]:
+    """Judge each active run and reclaim the stale ones, one by one, in the order of their keys.
+
+    What is yielded has happened; a row that cannot be judged is yielded with its error, and the rest goes on.
+    """
+    after = None
+    while page := database.look(looks.page_of_active, deployment, after, PAGE):
+        for run in page:
+            yield _swept(database, deployment, ask, run, dry_run=dry_run)
+        after = page[-1].key
+
+
+def _swept(database: Database, deployment: str, ask: AskAirflow, run: GuardedRun, *, dry_run: bool) -> Swept:
+    try:
+        seen = database.look(looks.run, run.id)
+        if seen is None or not seen.run.active:
+            return Swept(run=run, error="it ended meanwhile")
+        verdict = rules.judge(seen, asked(ask, run.owner), deployment=deployment, timings=database.timings)
+        if dry_run:
+            return Swept(run=seen.run, verdict=verdict)
+        stamp(database, seen.run, verdict)
+        ended = isinstance(verdict, Stale) and database.transaction(reclaim, seen, verdict.why, None, database.timings)
+        return Swept(run=ended or seen.run, verdict=verdict, reclaimed=bool(ended))
+    except RowLocked:
+        return Swept(run=run, error="a process inside is writing")
+    except GuardError as error:
+        return Swept(run=run, error=str(error))

@@ -1,0 +1,234 @@
+"""The guard's words as values: frozen, keyword-only, equal by content."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from uuid import UUID
+
+from airflow_rankguard.guard.errors import BadKey
+
+LONGEST_PART = 255
+LIVES_PER_TURN = 1_000_000
+
+INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
+
+
+class Status(StrEnum):
+    """Where a guarded run is; the first two are active."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+ACTIVE = (Status.PENDING, Status.RUNNING)
+
+
+class Cause(StrEnum):
+    """Who ended a guarded run: its own release, somebody who found it stale, or a person."""
+
+    RELEASED = "released"
+    RECLAIMED = "reclaimed"
+    FORCED = "forced"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class GuardKey:
+    """What is exclusive: one active run per (kind, resource, tenant).
+
+    Each part is stripped and brought to Unicode NFC; a whole number becomes its digits, so 42 and "42" are one key.
+    Case counts.
+
+    :param kind: what is done, e.g. ``rank_check``; 1 to 255 characters.
+    :param resource: what it is done to, e.g. a configuration's id; 1 to 255 characters.
+    :param tenant: for whom, e.g. a project's id; 0 to 255 characters.
+    :raises BadKey: a part is empty, too long, no text, or has invisible characters.
+    """
+
+    kind: str
+    resource: str
+    tenant: str = ""
+
+    def __post_init__(self) -> None:
+        for part in ("kind", "resource", "tenant"):
+            object.__setattr__(self, part, _normalised(part, getattr(self, part)))
+
+    def __str__(self) -> str:
+        return "/".join(filter(None, (self.tenant, self.kind, self.resource)))
+
+
+def _normalised(part: str, value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise BadKey(part, value, "is not text or a whole number")
+    text = unicodedata.normalize("NFC", str(value).strip())
+    if not text and part != "tenant":
+        raise BadKey(part, value, "is empty")
+    if len(text) > LONGEST_PART:
+        raise BadKey(part, value, f"is longer than {LONGEST_PART} characters")
+    if any(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in text):
+        raise BadKey(part, value, "has invisible characters")
+    return text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class Owner:
+    """Who holds a key: one guard (the acquire task ``guard_id``, at one map index) of one DagRun of one deployment.
+
+    ``guard_id`` is empty while only the start gate has claimed the key for the run.
+    """
+
+    deployment: str
+    dag_id: str
+    run_id: str
+    guard_id: str = ""
+    map_index: int = -1
+
+    def __str__(self) -> str:
+        guard = f" ({self.guard_id}{_index(self.map_index)})" if self.guard_id else ""
+        return f"DAG {self.dag_id} run {self.run_id}{guard}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Life:
+    """Which life of its owner speaks: the DagRun's incarnation and the acquire task's try.
+
+    :param run_started_at: the DagRun's start_date, None where it is not known yet.
+    :param clear_number: how often the DagRun was cleared.
+    :param try_number: the acquire task's try; 0 when a fence or the start gate speaks.
+    """
+
+    run_started_at: datetime | None = None
+    clear_number: int = 0
+    try_number: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, order=True)
+class Member:
+    """A guarded task instance at one of its tries."""
+
+    task_id: str
+    map_index: int = -1
+    try_number: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.task_id}{_index(self.map_index)} try {self.try_number}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GuardedRun:
+    """One row of ``guarded_runs``: from claim to end.
+
+    :param turn: the how-manieth run of its key this is; never changes.
+    :param token: grows with each life of the key's holders: ``turn`` x 1,000,000 + the re-entries so far.
+    :param entries: how many presences have ever entered.
+    :param ending_status: the status it will end with once nobody is inside; None while it holds or re-enters.
+    """
+
+    id: UUID
+    key: GuardKey
+    owner: Owner
+    life: Life
+    status: Status
+    turn: int
+    token: int
+    entries: int
+    claimed_at: datetime
+    started_at: datetime | None = None
+    ending_at: datetime | None = None
+    ending_status: Status | None = None
+    ended_seen_at: datetime | None = None
+    ended_at: datetime | None = None
+    cause: Cause | None = None
+    reason: str | None = None
+    run_type: str | None = None
+    requested_by: str | None = None
+
+    @property
+    def active(self) -> bool:
+        return self.ended_at is None
+
+    @property
+    def since(self) -> datetime:
+        """When its present life took the key."""
+        return self.started_at or self.claimed_at
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Presence:
+    """A guarded task's process that is inside now; ``id`` is chosen by that process."""
+
+    id: UUID
+    guarded_run_id: UUID
+    member: Member
+    token: int
+    entered_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sighting:
+    """A guarded run and its presences as one statement saw them, at the database's time ``now``."""
+
+    run: GuardedRun
+    presences: tuple[Presence, ...]
+    now: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timings:
+    """Every bound of the guard, in one place.
+
+    :param startup_grace: how long a claim may wait for its DagRun to appear.
+    :param drain_timeout: how long a process may outlive its task in Airflow (see docs/drain.md).
+    :param lock_timeout: how long one statement waits for another transaction's row.
+    :param write_timeout: how long a stopped writer inside ``protect`` may keep its transaction open.
+    :param settle: how long a release looks again before it calls what is inside a drain.
+    :param patience: how long one call waits for others to leave.
+    :param poll: the pause between two looks.
+    :param rounds: how often a lost race is run again.
+    """
+
+    startup_grace: timedelta = timedelta(seconds=60)
+    drain_timeout: timedelta = timedelta(seconds=30)
+    lock_timeout: timedelta = timedelta(seconds=5)
+    write_timeout: timedelta = timedelta(seconds=30)
+    settle: timedelta = timedelta(seconds=2)
+    patience: timedelta = timedelta(minutes=10)
+    poll: timedelta = timedelta(milliseconds=250)
+    rounds: int = 12
+
+
+def _index(map_index: int) -> str:
+    return f"[{map_index}]" if map_index >= 0 else ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """A wish to hold a key: what ``acquire`` and the start gate write when the key is free."""
+
+    id: UUID
+    key: GuardKey
+    owner: Owner
+    life: Life = field(default_factory=Life)
+    status: Status = Status.RUNNING
+    run_type: str | None = None
+    requested_by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """A wish to go inside: what a fence writes when its owner's door is open.
+
+    :param id: the presence's id, chosen by the task's process, so that a repeated call finds itself.
+    :param replaced: the presence of the same task instance's earlier process that is given up.
+    """
+
+    id: UUID
+    key: GuardKey
+    owner: Owner
+    life: Life
+    member: Member
+    replaced: UUID | None = None
