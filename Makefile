@@ -1,0 +1,68 @@
+# Each verb sets up what it needs: Python 3.11 or 3.12 and GNU make are enough.
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := $(patsubst %/__init__.py,%,$(wildcard */__init__.py)) $(wildcard dags/*.py benchmarks/*.py)
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+SUPPORTED := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo up down test test-system test-lifecycle lint format mutants clean
+
+help: ## print these verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(STAMP) ## a guarded rank check on a real Airflow, in three scenes
+	@$(BIN)/python -m demo run
+
+up: $(STAMP) ## open the demo's Airflow and print its address and login
+	@$(BIN)/python -m demo up
+
+down: $(STAMP) ## end what `make up` has opened
+	@$(BIN)/python -m demo down
+
+test: $(STAMP) ## the tests that need pip only, on SQLite and PostgreSQL
+	@$(PYTEST) -m "not system and not lifecycle"
+
+test-system: $(STAMP) ## the tests that need Debian packages (installs them, as root)
+	@command -v pgbouncer >/dev/null || \
+	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends pgbouncer >/dev/null; } || \
+	  { echo "make test-system needs pgbouncer: install it, or run this as root on Debian." >&2; exit 1; }
+	@$(PYTEST) -m system
+
+test-lifecycle: $(STAMP) ## the tests that need a running Airflow (they start one)
+	@$(PYTEST) -m lifecycle
+
+lint: $(STAMP) ## format, style, types and the direction of imports
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy $(SOURCES)
+	@$(BIN)/lint-imports
+
+format: $(STAMP) ## put every file into the one format
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+mutants: $(STAMP) ## take out one guard line at a time: the tests must notice
+	@$(BIN)/python -m tests.mutants
+
+clean: ## remove the virtual environment and what the tools left
+	@rm -rf $(VENV) build dist *.egg-info .demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# pip is the last thing that venv writes, so a broken-off start is taken up again.
+$(BIN)/pip:
+	@$(PYTHON) -c '$(SUPPORTED)' || \
+	  { echo "Python 3.11 or 3.12 is needed, '$(PYTHON)' is not one: run make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/pip
+	@$(BIN)/python -c '$(SUPPORTED)' || \
+	  { echo "$(VENV) was made by another Python than 3.11 or 3.12: run make clean" >&2; exit 1; }
+	@echo "Installing into $(VENV) (once, about a minute) ..."
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@

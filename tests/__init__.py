@@ -1,0 +1,1 @@
+"""What this project promises, each promise with a test that can fail."""
