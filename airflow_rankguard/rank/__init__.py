@@ -1,0 +1,1 @@
+"""The rank check: configs, keywords, result pages, positions, history. Nothing in here imports Airflow."""

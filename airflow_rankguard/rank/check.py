@@ -1,0 +1,109 @@
+"""The loop of a rank check; fetching and writing belong to its caller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import product
+from typing import TYPE_CHECKING
+
+from airflow_rankguard.rank.errors import SerpError
+from airflow_rankguard.rank.positions import find_position
+from airflow_rankguard.rank.serp import SerpQuery
+from airflow_rankguard.rank.values import KeywordFailure, Progress, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from airflow_rankguard.rank.keywords import Keyword
+    from airflow_rankguard.rank.serp import SerpSource
+    from airflow_rankguard.rank.values import Device, Pair, RankConfig
+
+BATCH = 10
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """The end of a rank check: how far it came, and what could not be checked, earlier tries included."""
+
+    progress: Progress
+    failures: tuple[KeywordFailure, ...]
+
+    def __str__(self) -> str:
+        progress = self.progress
+        text = f"{progress.checked} of {progress.total} checked for {progress.cost.normalize():f} USD"
+        if not self.failures:
+            return text
+        reasons = "; ".join(f"{bad.keyword} on {bad.device}: {bad.reason}" for bad in self.failures)
+        return f"{text}, {progress.failed} could not be checked: {reasons}"
+
+
+def check(
+    config: RankConfig,
+    keywords: Sequence[Keyword],
+    source: SerpSource,
+    write: Callable[[Sequence[Snapshot], Progress], None],
+    *,
+    done: Mapping[Pair, str | None] | None = None,
+    spent: Decimal = Decimal(0),
+    batch: int = BATCH,
+) -> Summary:
+    """Measure each keyword on each device that is not measured yet; a bad keyword does not stop the rest.
+
+    :param write: called with a batch of snapshots and the progress that includes them. The first call has no
+        snapshots: who may not write any more learns it before the first paid search. What it raises ends the
+        check.
+    :param done: what earlier tries of this run measured: None, or the reason why it could not be checked.
+    :param spent: what they have cost, in US dollars.
+    :param batch: snapshots per write.
+    """
+    reasons = dict(done or {})
+    todo = [pair for pair in product(keywords, config.devices) if (pair[0].id, pair[1]) not in reasons]
+    progress = _so_far(reasons, len(todo), spent)
+    write((), progress)
+    pending: list[Snapshot] = []
+    for keyword, device in todo:
+        snapshot, cost = _measure(config, keyword, device, source)
+        reasons[keyword.id, device] = snapshot.reason
+        progress = progress.after(snapshot, cost)
+        pending.append(snapshot)
+        if len(pending) == batch:
+            write(pending, progress)
+            pending = []
+    if pending:
+        write(pending, progress)
+    return Summary(progress=progress, failures=_failures(reasons, keywords))
+
+
+def _so_far(reasons: Mapping[Pair, str | None], todo: int, spent: Decimal) -> Progress:
+    failed = sum(reason is not None for reason in reasons.values())
+    return Progress(total=len(reasons) + todo, checked=len(reasons) - failed, failed=failed, cost=spent)
+
+
+def _measure(
+    config: RankConfig, keyword: Keyword, device: Device, source: SerpSource
+) -> tuple[Snapshot, Decimal]:
+    query = SerpQuery(
+        keyword=keyword.text,
+        device=device,
+        location_code=config.location_code,
+        language_code=config.language_code,
+        depth=config.depth,
+    )
+    unchecked = Snapshot(keyword_id=keyword.id, device=device, depth=config.depth)
+    try:
+        result = source.fetch(query)
+    except SerpError as error:
+        return replace(unchecked, reason=error.reason), error.cost
+    if other := result.differs_from(query):
+        return replace(unchecked, reason=f"the answer is for {other}"), result.cost
+    return replace(unchecked, position=find_position(result.items, config.domain, config.depth)), result.cost
+
+
+def _failures(reasons: Mapping[Pair, str | None], keywords: Sequence[Keyword]) -> tuple[KeywordFailure, ...]:
+    names = {keyword.id: keyword.text for keyword in keywords}
+    return tuple(
+        KeywordFailure(keyword=names.get(number, f"dropped keyword {number}"), device=device, reason=reason)
+        for (number, device), reason in reasons.items()
+        if reason is not None
+    )

@@ -1,0 +1,135 @@
+"""The rank check's tables. ``guard/migrations`` builds the same; a test compares the two."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Dialect,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    Numeric,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    Uuid,
+)
+
+from airflow_rankguard.guard.dialects import UtcDateTime
+from airflow_rankguard.guard.tables import BigId
+
+metadata = MetaData()
+
+MILLIONTH = Decimal("0.000001")
+
+
+class Cost(TypeDecorator[Decimal]):
+    """US dollars to the millionth, exact up to 14 digits on both databases: SQLite itself has no decimals."""
+
+    impl = Numeric(14, 6, asdecimal=False)
+    cache_ok = True
+
+    def process_bind_param(self, value: Decimal | None, dialect: Dialect) -> float | None:
+        """Give the driver what both databases take for a number with decimals."""
+        return None if value is None else float(value)
+
+    def process_result_value(self, value: float | None, dialect: Dialect) -> Decimal | None:
+        """Give the decimal that was stored."""
+        return None if value is None else Decimal(str(value)).quantize(MILLIONTH)
+
+
+rank_configs = Table(
+    "rank_configs",
+    metadata,
+    Column("id", Text, nullable=False),
+    Column("domain", Text, nullable=False),
+    Column("location_code", Integer, nullable=False),
+    Column("language_code", Text, nullable=False),
+    Column("devices", Text, nullable=False),
+    Column("depth", Integer, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("enabled", Boolean, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    PrimaryKeyConstraint("id", name="rank_configs_pkey"),
+    CheckConstraint("devices IN ('desktop', 'mobile', 'desktop,mobile')", name="rank_configs_known_devices"),
+    CheckConstraint("depth > 0", name="rank_configs_depth_positive"),
+    CheckConstraint("id <> '' AND domain <> ''", name="rank_configs_not_empty"),
+)
+
+rank_keywords = Table(
+    "rank_keywords",
+    metadata,
+    Column("id", BigId, Identity(), nullable=False),
+    Column("config_id", Text, nullable=False),
+    Column("keyword", Text, nullable=False),
+    Column("ordinal", Integer, nullable=False),
+    Column("active", Boolean, nullable=False),
+    PrimaryKeyConstraint("id", name="rank_keywords_pkey"),
+    UniqueConstraint("config_id", "keyword", name="rank_keywords_once_per_config"),
+    ForeignKeyConstraint(["config_id"], ["rank_configs.id"], name="rank_keywords_config"),
+    CheckConstraint("keyword <> ''", name="rank_keywords_not_empty"),
+)
+
+# No foreign key to guarded_runs: pruning those must not take the history of positions with it.
+rank_runs = Table(
+    "rank_runs",
+    metadata,
+    Column("guarded_run_id", Uuid, nullable=False),
+    Column("config_id", Text, nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("total", Integer, nullable=False),
+    Column("checked", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("cost", Cost, nullable=False),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+    Column("finished_at", UtcDateTime),
+    PrimaryKeyConstraint("guarded_run_id", name="rank_runs_pkey"),
+    ForeignKeyConstraint(["config_id"], ["rank_configs.id"], name="rank_runs_config"),
+    CheckConstraint(
+        "checked >= 0 AND failed >= 0 AND checked + failed <= total", name="rank_runs_progress_within_total"
+    ),
+    CheckConstraint("cost >= 0", name="rank_runs_cost_not_negative"),
+)
+Index("rank_runs_finished", rank_runs.c.config_id, rank_runs.c.finished_at)
+
+rank_snapshots = Table(
+    "rank_snapshots",
+    metadata,
+    Column("guarded_run_id", Uuid, nullable=False),
+    Column("config_id", Text, nullable=False),
+    Column("keyword_id", BigInteger, nullable=False),
+    Column("device", Text, nullable=False),
+    Column("position", Integer),
+    Column("position_absolute", Integer),
+    Column("url", Text),
+    Column("featured", Boolean, nullable=False),
+    Column("depth", Integer, nullable=False),
+    Column("checked_at", UtcDateTime, nullable=False),
+    Column("reason", Text),
+    PrimaryKeyConstraint("guarded_run_id", "keyword_id", "device", name="rank_snapshots_pkey"),
+    ForeignKeyConstraint(["guarded_run_id"], ["rank_runs.guarded_run_id"], name="rank_snapshots_run"),
+    ForeignKeyConstraint(["config_id"], ["rank_configs.id"], name="rank_snapshots_config"),
+    ForeignKeyConstraint(["keyword_id"], ["rank_keywords.id"], name="rank_snapshots_keyword"),
+    CheckConstraint("device IN ('desktop', 'mobile')", name="rank_snapshots_known_device"),
+    CheckConstraint(
+        "(position IS NULL) = (position_absolute IS NULL)", name="rank_snapshots_both_places_or_none"
+    ),
+    CheckConstraint("position > 0 AND position_absolute > 0", name="rank_snapshots_places_from_one"),
+    CheckConstraint("reason IS NULL OR position IS NULL", name="rank_snapshots_found_or_not_checked"),
+)
+Index(
+    "rank_snapshots_best",
+    rank_snapshots.c.keyword_id,
+    rank_snapshots.c.device,
+    rank_snapshots.c.position,
+)

@@ -1,0 +1,1 @@
+"""The rank check's tests."""
