@@ -6,12 +6,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from airflow_rankguard.fence import current_guard, guarded
     from airflow_rankguard.guard.values import GuardKey
+    from airflow_rankguard.task_group import RankGuardTaskGroup
 
 __version__ = "0.1.0"
-__all__ = ["GuardKey", "__version__"]
+__all__ = ["GuardKey", "RankGuardTaskGroup", "__version__", "current_guard", "guarded"]
 
-HOMES = {"GuardKey": "airflow_rankguard.guard.values"}
+HOMES = {
+    "GuardKey": "airflow_rankguard.guard.values",
+    "RankGuardTaskGroup": "airflow_rankguard.task_group",
+    "current_guard": "airflow_rankguard.fence",
+    "guarded": "airflow_rankguard.fence",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -23,7 +23,7 @@ from airflow_rankguard.guard.outcomes import (
 )
 from airflow_rankguard.guard.reentering import reenter
 from airflow_rankguard.guard.store import claims, ends, events, looks
-from airflow_rankguard.guard.values import Claim, GuardedRun, Sighting, Timings
+from airflow_rankguard.guard.values import Claim, GuardedRun, GuardKey, Owner, Sighting, Timings
 
 Outcome = Acquired | Refused | Contended
 
@@ -102,7 +102,7 @@ class Acquiring:
 
     def _reclaim(self, seen: Sighting, stale: Stale) -> Draining | None:
         try:
-            ended = self.database.transaction(reclaim, seen, stale.why, self.wanted, self.database.timings)
+            ended = self.database.transaction(reclaim, seen, stale.why, self.wanted.owner, self.database.timings)
         except RowLocked:
             return Draining(seen.now + self.database.timings.write_timeout, "a process inside is writing")
         if ended is not None:
@@ -122,17 +122,34 @@ class Acquiring:
                 return
 
 
-def reclaim(connection: Connection, seen: Sighting, why: str, by: Claim | None, timings: Timings) -> GuardedRun | None:
+def watch(database: Database, key: GuardKey, by: Owner, ask: AskAirflow) -> Refused | None:
+    """Look once whether a key is free, and free it when its holder is stale; None when it is free."""
+    seen = database.look(looks.active, key)
+    if seen is None:
+        return None
+    answer = asked(ask, seen.run.owner)
+    verdict = rules.judge(seen, answer, deployment=by.deployment, timings=database.timings)
+    stamp(database, seen.run, verdict)
+    if not isinstance(verdict, Stale):
+        return Refused(blocker=seen.run, verdict=verdict, answer=answer, now=seen.now)
+    try:
+        database.transaction(reclaim, seen, verdict.why, by, database.timings)
+    except RowLocked:
+        writing = Draining(seen.now + database.timings.write_timeout, "a process inside is writing")
+        return Refused(blocker=seen.run, verdict=writing, answer=answer, now=seen.now)
+    return None
+
+
+def reclaim(connection: Connection, seen: Sighting, why: str, by: Owner | None, timings: Timings) -> GuardedRun | None:
     """End a stale run and note why and by whom; None when it moved since it was judged."""
     ended = ends.end(connection, seen, rules.ending_of(seen.run, why), timings)
     if ended is not None:
-        owner = by.owner if by else None
         event = events.Event(
             event="reclaimed",
             key=ended.key,
             guarded_run_id=ended.id,
             deployment=ended.owner.deployment,
-            owner=owner,
+            owner=by,
             reason=why,
         )
         events.note(connection, event)

@@ -9,12 +9,12 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import Connection, Engine
 
-from airflow_rankguard.guard import ending, entering, sweeping
+from airflow_rankguard.guard import acquiring, ending, entering, sweeping
 from airflow_rankguard.guard.acquiring import Acquiring, Outcome
 from airflow_rankguard.guard.answers import AskAirflow
 from airflow_rankguard.guard.database import Database
 from airflow_rankguard.guard.errors import GuardLost
-from airflow_rankguard.guard.outcomes import Ended, Ending, Entered, Swept, Unchanged
+from airflow_rankguard.guard.outcomes import Ended, Ending, Entered, Refused, Swept, Unchanged
 from airflow_rankguard.guard.store import events, looks, presences, prunes
 from airflow_rankguard.guard.store.events import Event
 from airflow_rankguard.guard.store.looks import Wanted
@@ -103,6 +103,14 @@ class Guard:
             requested_by=requested_by,
         )
         return Acquiring(self._database, wanted, ask).outcome()
+
+    def watch(self, key: GuardKey, by: Owner, ask: AskAirflow) -> Refused | None:
+        """See whether a key could be taken now, without taking it; a stale holder is reclaimed on the way.
+
+        :param by: who looks; noted when it reclaims.
+        :returns: None when nobody holds the key, else who does and why.
+        """
+        return acquiring.watch(self._database, key, by, ask)
 
     def enter(self, key: GuardKey, owner: Owner, life: Life, member: Member, ask: AskAirflow) -> Entered:
         """Let a guarded task's process inside.

@@ -1,0 +1,189 @@
+"""The fence: each guarded task goes inside before its work, and out when its process is done."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_rankguard.settings import DEFAULT_CONN_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from airflow.sdk import BaseOperator, Context
+    from airflow.sdk.definitions.mappedoperator import MappedOperator
+
+    Task = BaseOperator | MappedOperator
+    from sqlalchemy import Connection
+
+    from airflow_rankguard.guard.service import Guard
+    from airflow_rankguard.guard.values import GuardKey, Presence
+
+ENDINGS = ("on_success_callback", "on_failure_callback", "on_retry_callback", "on_skipped_callback")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CurrentGuard:
+    """What the running guarded task holds, for its own code; from ``current_guard()``."""
+
+    key: GuardKey
+    token: int
+    guard: Guard
+    presence: Presence
+    process_id: int = field(default_factory=os.getpid)
+
+    def assert_held(self) -> None:
+        """Check that this process still counts as inside a run that holds the key.
+
+        :raises GuardLost: it does not: stop, and write nothing more.
+        """
+        self.guard.assert_held(self.key, self.presence)
+
+    def protect(self, connection: Connection) -> None:
+        """Check the same in the caller's transaction on the guard database, and keep it true until that ends.
+
+        :raises GuardLost: it does not hold: roll back.
+        """
+        self.guard.protect(connection, self.key, self.presence)
+
+    def leave(self) -> None:
+        """Go out; only the process that went in does, not its forked children."""
+        if os.getpid() == self.process_id:
+            self.guard.leave(self.presence)
+
+
+_inside: list[CurrentGuard] = []
+
+
+def current_guard() -> CurrentGuard:
+    """The guard that the running task is inside of.
+
+    :raises LookupError: this task is not guarded.
+    """
+    if not _inside:
+        raise LookupError("This task is not guarded: put it into a RankGuardTaskGroup, or wrap it with guarded().")
+    return _inside[-1]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fence:
+    """What a guarded task runs before its work: go inside, or fail without retry because the key is lost.
+
+    :param acquire_task_id: the acquire task whose run's key the work needs.
+    :param mapped: the acquire task is mapped, or stands in a mapped group, so that each map index has a key of its own.
+    :param parts: the templates of the key, for a run whose acquire never ran.
+    """
+
+    acquire_task_id: str
+    mapped: bool
+    parts: dict[str, Any]
+    rankguard_conn_id: str = DEFAULT_CONN_ID
+
+    def __call__(self, context: Context) -> None:
+        """Go inside.
+
+        :raises AirflowFailException: the run does not hold the key and may not take it back.
+        :raises StillInside: closed doors, or an earlier process of this task, outlasted the patience.
+        """
+        # Parsing a DAG needs none of these.
+        from airflow.sdk.exceptions import AirflowFailException  # noqa: PLC0415
+
+        from airflow_rankguard.dag_runs import ask_from_task  # noqa: PLC0415
+        from airflow_rankguard.guard.errors import BadKey, GuardLost  # noqa: PLC0415
+        from airflow_rankguard.holder import life_of, member_of, owner_of  # noqa: PLC0415
+        from airflow_rankguard.hooks.rankguard import RankGuardHook  # noqa: PLC0415
+
+        hook = RankGuardHook(self.rankguard_conn_id)
+        guard, member = hook.get_guard(), member_of(context)
+        owner = owner_of(context, hook.deployment, self.acquire_task_id, member.map_index if self.mapped else -1)
+        try:
+            key = self._key(context)
+            entered = guard.enter(key, owner, life_of(context), member, ask_from_task)
+        except (BadKey, GuardLost) as error:
+            raise AirflowFailException(str(error)) from error
+        inside = CurrentGuard(key=key, token=entered.presence.token, guard=guard, presence=entered.presence)
+        _inside.append(inside)
+        atexit.register(leave)
+
+    def _key(self, context: Context) -> GuardKey:
+        """The key as acquire took it; where acquire never ran, as its templates render here."""
+        from airflow_rankguard.guard.values import GuardKey  # noqa: PLC0415
+
+        taken = context["ti"].xcom_pull(task_ids=self.acquire_task_id)
+        if taken:
+            return GuardKey(**{part: taken[part] for part in self.parts})
+        task = context["task"]
+        return GuardKey(**{part: task.render_template(value, context) for part, value in self.parts.items()})
+
+
+def leave(_context: Context | None = None) -> None:
+    """Go out of what this process is inside of; runs as the task's callback and, for what has none, at exit."""
+    while _inside:
+        _inside.pop().leave()
+
+
+def put_behind(task: Task, fence: Fence) -> None:
+    """Make a task run a fence before its work; its own hooks and callbacks run as well.
+
+    :raises ValueError: the task starts in the triggerer, where nothing of ours runs.
+    """
+    from airflow.sdk.definitions.mappedoperator import MappedOperator  # noqa: PLC0415
+
+    if task.start_from_trigger:
+        raise ValueError(
+            f"Task {task.task_id!r} starts from its trigger, where no fence can stand: it cannot be guarded."
+        )
+    if isinstance(task, MappedOperator):
+        arguments = task.partial_kwargs
+        arguments["pre_execute"] = _both(fence, arguments.get("pre_execute"))
+        for ending in ENDINGS:
+            arguments[ending] = [leave, *_listed(arguments.get(ending))]
+        return
+    # The operator's own argument of this name; Airflow offers no public way to it once the operator is built.
+    task._pre_execute_hook = _both(fence, task._pre_execute_hook)  # noqa: SLF001
+    for ending in ENDINGS:
+        setattr(task, ending, [leave, *_listed(getattr(task, ending))])
+
+
+def guarded(task: Task, acquire: Task) -> Task:
+    """Put a hand-wired task behind the fence of an acquire task.
+
+    :param acquire: the ``RankGuardAcquireOperator`` whose key the task needs.
+    :returns: the task.
+    :raises ValueError: the task starts in the triggerer.
+    """
+    put_behind(task, fence_of(acquire))
+    return task
+
+
+def fence_of(acquire: Task) -> Fence:
+    """The fence that belongs to an acquire task."""
+    from airflow.sdk.definitions.mappedoperator import MappedOperator  # noqa: PLC0415
+
+    mapped = isinstance(acquire, MappedOperator)
+    own = acquire.partial_kwargs if isinstance(acquire, MappedOperator) else vars(acquire)
+    return Fence(
+        acquire_task_id=acquire.task_id,
+        mapped=mapped or next(iter(acquire.iter_mapped_task_groups()), None) is not None,
+        parts={part: own.get(part, "") for part in ("kind", "resource", "tenant")},
+        rankguard_conn_id=own.get("rankguard_conn_id", DEFAULT_CONN_ID),
+    )
+
+
+def _listed(callbacks: Any) -> Iterable[Callable[[Context], None]]:
+    if callbacks is None:
+        return ()
+    return callbacks if isinstance(callbacks, list | tuple) else (callbacks,)
+
+
+def _both(fence: Fence, own: Callable[[Context], None] | None) -> Callable[[Context], None]:
+    if own is None:
+        return fence
+
+    def pre_execute(context: Context) -> None:
+        fence(context)
+        own(context)
+
+    return pre_execute

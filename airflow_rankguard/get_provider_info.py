@@ -1,0 +1,34 @@
+"""What Airflow's providers manager is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Describe the provider."""
+    return {
+        "package-name": "airflow-provider-rankguard",
+        "name": "Rank guard",
+        "description": "At most one active run per key, however it was started.",
+        "hooks": [{"integration-name": "Rank guard", "python-modules": ["airflow_rankguard.hooks.rankguard"]}],
+        "operators": [{"integration-name": "Rank guard", "python-modules": ["airflow_rankguard.operators.rankguard"]}],
+        "sensors": [{"integration-name": "Rank guard", "python-modules": ["airflow_rankguard.sensors.rankguard"]}],
+        "extra-links": ["airflow_rankguard.links.BlockingRunLink"],
+        "cli": ["airflow_rankguard.cli.definition.get_rankguard_cli_commands"],
+        "config": {
+            "rankguard": {
+                "description": "Settings of the rank guard.",
+                "options": {
+                    "recordings": {
+                        "description": "A folder of recorded search results that rank checks read instead of asking"
+                        " a provider.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "recordings",
+                        "default": None,
+                    },
+                },
+            },
+        },
+    }

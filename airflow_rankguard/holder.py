@@ -1,0 +1,66 @@
+"""From a task's context to the guard's words: who holds, in which of its lives, and who enters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_rankguard.guard.errors import BadKey
+from airflow_rankguard.guard.values import GuardKey, Life, Member, Owner
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator, Context
+
+KEY_PARTS = ("kind", "resource", "tenant")
+
+
+def key_of(context: Context, task: BaseOperator) -> GuardKey:
+    """The key that a task's rendered ``kind``, ``resource`` and ``tenant`` name.
+
+    :raises BadKey: a part names nothing; the text has the template it came from.
+    """
+    parts = {part: getattr(task, part) for part in KEY_PARTS}
+    try:
+        for part, value in parts.items():
+            if value == "None":
+                raise BadKey(part, value, "is what a template makes of nothing")
+        return GuardKey(**parts)
+    except BadKey as error:
+        original = context["dag"].get_task(task.task_id)
+        template = getattr(original, error.part, None)
+        raise BadKey(error.part, error.value, f"{error.why} (from {template!r} of task {task.task_id})") from None
+
+
+def owner_of(context: Context, deployment: str, guard_id: str, map_index: int) -> Owner:
+    """The owner that a guard of the context's DagRun is.
+
+    :param guard_id: the acquire task's id.
+    :param map_index: the acquire task's map index, -1 when it is not mapped.
+    """
+    run = context["dag_run"]
+    return Owner(deployment=deployment, dag_id=run.dag_id, run_id=run.run_id, guard_id=guard_id, map_index=map_index)
+
+
+def life_of(context: Context, *, try_number: int = 0) -> Life:
+    """The incarnation of the context's DagRun, with the acquire task's try; 0 where a fence speaks."""
+    run = context["dag_run"]
+    return Life(
+        run_started_at=run.start_date,
+        clear_number=getattr(run, "clear_number", None) or 0,
+        try_number=try_number,
+    )
+
+
+def member_of(context: Context) -> Member:
+    """The context's task instance at its present try."""
+    ti = context["ti"]
+    return Member(
+        task_id=ti.task_id,
+        map_index=-1 if ti.map_index is None else ti.map_index,
+        try_number=ti.try_number,
+    )
+
+
+def requester_of(context: Context) -> str | None:
+    """The person who triggered the context's DagRun, where Airflow knows one."""
+    name: str | None = getattr(context["dag_run"], "triggering_user_name", None)
+    return name

@@ -1,0 +1,14 @@
+"""The section ``[rankguard]`` of Airflow's configuration, read when asked for, never at import."""
+
+from __future__ import annotations
+
+SECTION = "rankguard"
+DEFAULT_CONN_ID = "rankguard_default"
+
+
+def recordings() -> str | None:
+    """Where the recorded search results are; None where there are none."""
+    from airflow.sdk.configuration import conf  # noqa: PLC0415 - settings are read by whoever asks, when it asks
+
+    folder: str | None = conf.get(SECTION, "recordings", fallback=None)
+    return folder or None

@@ -1,0 +1,31 @@
+"""Check the search positions of one config; two checks of the same config never run at once, however they were started."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import DAG, Param, task
+
+from airflow_rankguard import RankGuardTaskGroup
+from airflow_rankguard.operators.rank_check import RankCheckOperator
+
+
+@task
+def summarize(result: dict[str, Any]) -> str:
+    """Say in one line how the check went."""
+    failures = "".join(f"\n  {failure}" for failure in result["failures"])
+    return f"{result['config_id']}: {result['checked']} of {result['total']} checked for {result['cost']} USD{failures}"
+
+
+with DAG(
+    "rank_check",
+    schedule=None,
+    catchup=False,
+    params={"config_id": Param(type="string", title="Config", description="The id of a config: rankguard config list")},
+    tags=["rankguard"],
+    doc_md=__doc__,
+):
+    with RankGuardTaskGroup("guarded", kind="rank_check", resource="{{ params.config_id }}", on_conflict="skip"):
+        check = RankCheckOperator(task_id="check", config_id="{{ params.config_id }}")
+
+    summarize(check.output)
