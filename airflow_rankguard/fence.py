@@ -97,9 +97,10 @@ class Fence:
 
         hook = RankGuardHook(self.rankguard_conn_id)
         guard, member = hook.get_guard(), member_of(context)
-        owner = owner_of(context, hook.deployment, self.acquire_task_id, member.map_index if self.mapped else -1)
+        map_index = member.map_index if self.mapped else -1
+        owner = owner_of(context, hook.deployment, self.acquire_task_id, map_index)
         try:
-            key = self._key(context)
+            key = self._key(context, map_index)
             entered = guard.enter(key, owner, life_of(context), member, ask_from_task)
         except (BadKey, GuardLost) as error:
             raise AirflowFailException(str(error)) from error
@@ -107,11 +108,12 @@ class Fence:
         _inside.append(inside)
         atexit.register(leave)
 
-    def _key(self, context: Context) -> GuardKey:
+    def _key(self, context: Context, map_index: int) -> GuardKey:
         """The key as acquire took it; where acquire never ran, as its templates render here."""
         from airflow_rankguard.guard.values import GuardKey  # noqa: PLC0415
+        from airflow_rankguard.holder import taken_by  # noqa: PLC0415
 
-        taken = context["ti"].xcom_pull(task_ids=self.acquire_task_id)
+        taken = taken_by(context, self.acquire_task_id, map_index)
         if taken:
             return GuardKey(**{part: taken[part] for part in self.parts})
         task = context["task"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_rankguard.guard.errors import BadKey
 from airflow_rankguard.guard.values import GuardKey, Life, Member, Owner
@@ -58,6 +58,15 @@ def member_of(context: Context) -> Member:
         map_index=-1 if ti.map_index is None else ti.map_index,
         try_number=ti.try_number,
     )
+
+
+def taken_by(context: Context, acquire_task_id: str, map_index: int) -> dict[str, Any] | None:
+    """What an acquire task of the context's DagRun has left for its tasks; None when it took nothing.
+
+    :param map_index: the acquire task's; without it Airflow would hand over those of all indexes.
+    """
+    taken: dict[str, Any] | None = context["ti"].xcom_pull(task_ids=acquire_task_id, map_indexes=map_index)
+    return taken
 
 
 def requester_of(context: Context) -> str | None:

@@ -59,7 +59,7 @@ class Entering:
             raise self._lost(f"it went to {seen.run.owner} at {seen.run.since:%Y-%m-%d %H:%M:%S} UTC", seen.run)
         elif not seen.run.owner.guard_id:
             reenter(self.database, seen, entry.owner, entry.life, self.ask)
-        elif rules.reentry(seen.run, entry.life) is Reentry.SUPERSEDED and self._is_of_earlier_life(seen.run):
+        elif self._is_of_earlier_life(seen.run):
             raise self._lost("a later life of this run holds it", seen.run)
         else:
             self._wait(seen)
