@@ -32,11 +32,12 @@ class TaskStates(Mapping[tuple[str, int], str]):
 
 def ask_from_task(owner: Owner) -> Answer:
     """Ask from inside a running task, through its supervisor; the task has no other way to Airflow's database."""
-    from airflow.sdk.exceptions import AirflowRuntimeError  # noqa: PLC0415 - only a task at work needs it
+    from airflow.sdk.api.client import ServerResponseError  # noqa: PLC0415 - only a task at work needs these
+    from airflow.sdk.exceptions import AirflowRuntimeError  # noqa: PLC0415
 
     try:
         return _answer_in_task(owner)
-    except AirflowRuntimeError as error:
+    except (AirflowRuntimeError, ServerResponseError) as error:  # the second comes from DAG.test()
         if _status_of(error) == NOT_FOUND:
             return Answer(state=RunState.MISSING)
         return Answer(state=RunState.UNKNOWN, why=str(error))
@@ -89,6 +90,9 @@ def _state(word: str) -> RunState:
 
 
 def _status_of(error: object) -> int | None:
+    response = getattr(error, "response", None)
+    if response is not None:
+        return int(response.status_code)
     detail = getattr(getattr(error, "error", None), "detail", None) or {}
     status: int | None = detail.get("status_code")
     return status

@@ -20,6 +20,14 @@ def get_provider_info() -> dict[str, Any]:
             "rankguard": {
                 "description": "Settings of the rank guard.",
                 "options": {
+                    "listener": {
+                        "description": "Let a DagRun's end free its keys at once; without it the next start does. Any"
+                        " listener makes Airflow refuse DAGs that use end_from_trigger.",
+                        "version_added": "0.1.0",
+                        "type": "boolean",
+                        "example": None,
+                        "default": "False",
+                    },
                     "recordings": {
                         "description": "A folder of recorded search results that rank checks read instead of asking"
                         " a provider.",

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from airflow.plugins_manager import AirflowPlugin
 
 
 class RankGuardPlugin(AirflowPlugin):
-    """Names the provider's place in Airflow."""
+    """Names the provider's place in Airflow, and brings the listener where it is switched on."""
 
     name = "rankguard"
+
+    @property
+    def listeners(self) -> list[Any]:  # type: ignore[override]  # Airflow asks an instance, so a property may decide
+        """The listener's module, or nothing: any listener makes Airflow refuse DAGs with ``end_from_trigger``."""
+        from airflow_rankguard.settings import listens  # noqa: PLC0415
+
+        if not listens():
+            return []
+        from airflow_rankguard import listener  # noqa: PLC0415
+
+        return [listener]

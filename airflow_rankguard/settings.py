@@ -6,6 +6,14 @@ SECTION = "rankguard"
 DEFAULT_CONN_ID = "rankguard_default"
 
 
+def listens() -> bool:
+    """Say whether the listener is on: off unless ``listener = True``."""
+    from airflow.configuration import conf  # noqa: PLC0415 - settings are read by whoever asks, when it asks
+
+    on: bool = conf.getboolean(SECTION, "listener", fallback=False)
+    return on
+
+
 def recordings() -> str | None:
     """Where the recorded search results are; None where there are none."""
     from airflow.sdk.configuration import conf  # noqa: PLC0415 - settings are read by whoever asks, when it asks

@@ -1,4 +1,4 @@
-"""Check the search positions of one config; two checks of the same config never run at once, however they were started."""
+"""Check the search positions of one config, never twice at once for the same config, however it is started."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ with DAG(
     with RankGuardTaskGroup("guarded", kind="rank_check", resource="{{ params.config_id }}", on_conflict="skip"):
         check = RankCheckOperator(task_id="check", config_id="{{ params.config_id }}")
 
-    summarize(check.output)
+    summarize(check.output)  # type: ignore[arg-type]  # Airflow hands over the result that it stands for

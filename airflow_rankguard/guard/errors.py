@@ -58,6 +58,17 @@ class GuardLost(GuardError):
         self.key, self.why, self.holder, self.at = key, why, holder, at
 
 
+class WrongAirflow(GuardError):
+    """The Airflow that was asked knows none of the deployment's recent runs: its word would free living keys."""
+
+    def __init__(self, deployment: str) -> None:
+        super().__init__(
+            f"This Airflow does not look like {deployment!r}: it knows none of that deployment's recent runs."
+            " Nothing was judged. Check the connection's deployment, or the Airflow you are on."
+        )
+        self.deployment = deployment
+
+
 class StillInside(GuardError):
     """The patience ran out while guarded tasks were inside; the doors stay closed, and trying again goes on waiting."""
 

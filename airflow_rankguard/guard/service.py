@@ -200,15 +200,22 @@ class Guard:
         return self._database.look(events.of_run, run_id)
 
     def sweep(self, ask: AskAirflow, *, dry_run: bool = False) -> Iterator[Swept]:
-        """Judge each active run of this deployment and reclaim the stale ones; what is yielded has happened."""
+        """Judge each active run of this deployment and reclaim the stale ones; what is yielded has happened.
+
+        :raises WrongAirflow: that Airflow knows none of the deployment's recent runs; nothing was judged.
+        """
         return sweeping.sweep(self._database, self.deployment, ask, dry_run=dry_run)
+
+    def sweep_dag_run(self, dag_id: str, run_id: str, ask: AskAirflow) -> list[Swept]:
+        """Judge the keys that one DagRun of this deployment holds, and reclaim the stale ones."""
+        return sweeping.sweep_dag_run(self._database, self.deployment, dag_id, run_id, ask)
 
     def prune(self, older_than: timedelta, *, batch: int = PRUNE_BATCH) -> int:
         """Delete runs that ended, and events that happened, longer ago; never an active run nor the newest of a key.
 
         :returns: how many rows went.
         """
-        before = self._database.look(prunes.now) - older_than
+        before = self._database.look(looks.now) - older_than
         return sum(self._pruned(sentence, before, batch) for sentence in (prunes.prune_runs, prunes.prune_events))
 
     def _pruned(self, sentence: prunes.Sentence, before: datetime, batch: int) -> int:

@@ -6,27 +6,47 @@ from collections.abc import Iterator
 
 from airflow_rankguard.guard import rules
 from airflow_rankguard.guard.acquiring import reclaim
-from airflow_rankguard.guard.answers import AskAirflow, asked
+from airflow_rankguard.guard.answers import AskAirflow, RunState, asked
 from airflow_rankguard.guard.database import Database, RowLocked
 from airflow_rankguard.guard.draining import stamp
-from airflow_rankguard.guard.errors import GuardError
+from airflow_rankguard.guard.errors import GuardError, WrongAirflow
 from airflow_rankguard.guard.outcomes import Stale, Swept
 from airflow_rankguard.guard.store import looks
 from airflow_rankguard.guard.values import GuardedRun
 
 PAGE = 200
+RECENT = 20
 
 
 def sweep(database: Database, deployment: str, ask: AskAirflow, *, dry_run: bool) -> Iterator[Swept]:
     """Judge each active run and reclaim the stale ones, one by one, in the order of their keys.
 
     What is yielded has happened; a row that cannot be judged is yielded with its error, and the rest goes on.
+
+    :raises WrongAirflow: that Airflow knows none of the deployment's recent runs.
     """
+    _recognise(database, deployment, ask)
     after = None
     while page := database.look(looks.page_of_active, deployment, after, PAGE):
         for run in page:
             yield _swept(database, deployment, ask, run, dry_run=dry_run)
         after = page[-1].key
+
+
+def sweep_dag_run(database: Database, deployment: str, dag_id: str, run_id: str, ask: AskAirflow) -> list[Swept]:
+    """Judge what one DagRun holds, and reclaim what is stale."""
+    held = database.look(looks.active_of_dag_run, deployment, dag_id, run_id)
+    return [_swept(database, deployment, ask, run, dry_run=False) for run in held]
+
+
+def _recognise(database: Database, deployment: str, ask: AskAirflow) -> None:
+    states = set()
+    for run in database.look(looks.recent, deployment, RECENT):
+        states.add(asked(ask, run.owner).state)
+        if states - {RunState.MISSING, RunState.UNKNOWN}:
+            return
+    if RunState.MISSING in states:
+        raise WrongAirflow(deployment)
 
 
 def _swept(database: Database, deployment: str, ask: AskAirflow, run: GuardedRun, *, dry_run: bool) -> Swept:

@@ -80,9 +80,7 @@ def _so_far(reasons: Mapping[Pair, str | None], todo: int, spent: Decimal) -> Pr
     return Progress(total=len(reasons) + todo, checked=len(reasons) - failed, failed=failed, cost=spent)
 
 
-def _measure(
-    config: RankConfig, keyword: Keyword, device: Device, source: SerpSource
-) -> tuple[Snapshot, Decimal]:
+def _measure(config: RankConfig, keyword: Keyword, device: Device, source: SerpSource) -> tuple[Snapshot, Decimal]:
     query = SerpQuery(
         keyword=keyword.text,
         device=device,

@@ -29,6 +29,4 @@ def find_position(items: Iterable[SerpItem], domain: str, depth: int) -> Positio
     best = min(organic, key=lambda item: item.rank_group, default=None)
     if best is None:
         return Position(url=snippet.url if snippet else None, featured=snippet is not None)
-    return Position(
-        organic=best.rank_group, absolute=best.rank_absolute, url=best.url, featured=snippet is not None
-    )
+    return Position(organic=best.rank_group, absolute=best.rank_absolute, url=best.url, featured=snippet is not None)

@@ -24,9 +24,7 @@ class RecordedSource:
     :param sleep: how to wait.
     """
 
-    def __init__(
-        self, folder: Path | str, *, delay: float = 0.0, sleep: Callable[[float], None] = time.sleep
-    ) -> None:
+    def __init__(self, folder: Path | str, *, delay: float = 0.0, sleep: Callable[[float], None] = time.sleep) -> None:
         self.folder = Path(folder)
         self.delay = delay
         self.sleep = sleep

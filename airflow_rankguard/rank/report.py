@@ -68,9 +68,7 @@ class Report:
     rows: tuple[ReportRow, ...]
 
 
-def build_report(
-    config: RankConfig, keywords: Sequence[Keyword], measurements: Iterable[Measurement]
-) -> Report:
+def build_report(config: RankConfig, keywords: Sequence[Keyword], measurements: Iterable[Measurement]) -> Report:
     """Assemble the report of a config: a row for each keyword and device, measured or not."""
     known = {(one.keyword_id, one.device, one.age): one for one in measurements}
     finished = {one.age: one.finished_at for one in known.values()}

@@ -121,9 +121,7 @@ rank_snapshots = Table(
     ForeignKeyConstraint(["config_id"], ["rank_configs.id"], name="rank_snapshots_config"),
     ForeignKeyConstraint(["keyword_id"], ["rank_keywords.id"], name="rank_snapshots_keyword"),
     CheckConstraint("device IN ('desktop', 'mobile')", name="rank_snapshots_known_device"),
-    CheckConstraint(
-        "(position IS NULL) = (position_absolute IS NULL)", name="rank_snapshots_both_places_or_none"
-    ),
+    CheckConstraint("(position IS NULL) = (position_absolute IS NULL)", name="rank_snapshots_both_places_or_none"),
     CheckConstraint("position > 0 AND position_absolute > 0", name="rank_snapshots_places_from_one"),
     CheckConstraint("reason IS NULL OR position IS NULL", name="rank_snapshots_found_or_not_checked"),
 )

@@ -63,9 +63,7 @@ class RankConfig:
         if not LANGUAGE_CODE.fullmatch(self.language_code):
             raise BadConfig(f"language_code must be like nl or zh-TW, not {self.language_code!r}")
         if self.depth not in range(DEPTH_STEP, DEEPEST + 1, DEPTH_STEP):
-            raise BadConfig(
-                f"depth must be {DEPTH_STEP} to {DEEPEST} in steps of {DEPTH_STEP}, not {self.depth}"
-            )
+            raise BadConfig(f"depth must be {DEPTH_STEP} to {DEEPEST} in steps of {DEPTH_STEP}, not {self.depth}")
         object.__setattr__(self, "id", key.resource)
         object.__setattr__(self, "tenant", key.tenant)
         object.__setattr__(self, "domain", normalise_domain(self.domain))
@@ -135,9 +133,7 @@ class Progress:
     def after(self, snapshot: Snapshot, cost: Decimal) -> Progress:
         """Count one more measurement and its cost in US dollars."""
         good = snapshot.reason is None
-        return replace(
-            self, checked=self.checked + good, failed=self.failed + (not good), cost=self.cost + cost
-        )
+        return replace(self, checked=self.checked + good, failed=self.failed + (not good), cost=self.cost + cost)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +16,12 @@ from airflow_rankguard.guard.store.rows import holds_slot, is_key, is_owner, run
 from airflow_rankguard.guard.tables import guard_presence as inside
 from airflow_rankguard.guard.tables import guarded_runs as runs
 from airflow_rankguard.guard.values import GuardedRun, GuardKey, Owner, Sighting
+
+
+def now(connection: Connection) -> datetime:
+    """Read the database's clock."""
+    read: datetime = connection.execute(select(clock().label("now"))).scalar_one()
+    return read
 
 
 def active(connection: Connection, key: GuardKey) -> Sighting | None:
@@ -64,14 +70,18 @@ def past(connection: Connection, key: GuardKey, owner: Owner) -> Past:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """Which runs a list shows, newest first; None means any."""
+    """Which runs a list shows, newest first; None means any.
+
+    :param older_than: claimed longer ago, by the database's clock.
+    :param limit: at most so many.
+    """
 
     active: bool | None = None
     kind: str | None = None
     resource: str | None = None
     tenant: str | None = None
     dag_id: str | None = None
-    claimed_before: datetime | None = None
+    older_than: timedelta | None = None
     limit: int = 100
 
 
@@ -83,9 +93,27 @@ def listed(connection: Connection, wanted: Wanted) -> list[GuardedRun]:
     for column in ("kind", "resource", "tenant", "dag_id"):
         if (value := getattr(wanted, column)) is not None:
             statement = statement.where(runs.c[column] == value)
-    if wanted.claimed_before is not None:
-        statement = statement.where(runs.c.claimed_at < wanted.claimed_before)
+    if wanted.older_than is not None:
+        statement = statement.where(runs.c.claimed_at < now(connection) - wanted.older_than)
     return [run_of(row) for row in connection.execute(statement)]
+
+
+def recent(connection: Connection, deployment: str, size: int) -> list[GuardedRun]:
+    """List the newest runs of a deployment, active or ended, one for each DagRun."""
+    newest = select(runs).where(runs.c.deployment == deployment).order_by(runs.c.claimed_at.desc()).limit(size)
+    by_dag_run = {(row.dag_id, row.run_id): run_of(row) for row in connection.execute(newest)}
+    return list(by_dag_run.values())
+
+
+def active_of_dag_run(connection: Connection, deployment: str, dag_id: str, run_id: str) -> list[GuardedRun]:
+    """List the keys that a DagRun holds."""
+    held = (
+        runs.c.deployment == deployment,
+        runs.c.dag_id == dag_id,
+        runs.c.run_id == run_id,
+        runs.c.ended_at.is_(None),
+    )
+    return [run_of(row) for row in connection.execute(select(runs).where(*held))]
 
 
 def page_of_active(connection: Connection, deployment: str, after: GuardKey | None, size: int) -> list[GuardedRun]:

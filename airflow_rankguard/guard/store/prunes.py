@@ -7,17 +7,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, select
 
-from airflow_rankguard.guard.dialects import clock
 from airflow_rankguard.guard.tables import guard_events, guard_presence
 from airflow_rankguard.guard.tables import guarded_runs as runs
 
 Sentence = Callable[[Connection, datetime, int], int]
-
-
-def now(connection: Connection) -> datetime:
-    """Read the database's clock."""
-    read: datetime = connection.execute(select(clock().label("now"))).scalar_one()
-    return read
 
 
 def prune_runs(connection: Connection, ended_before: datetime, size: int) -> int:

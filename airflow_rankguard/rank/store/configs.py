@@ -71,9 +71,7 @@ def get_config(connection: Connection, config_id: str) -> RankConfig:
 def count_keywords(connection: Connection) -> dict[str, int]:
     """Give the number of keywords in use by config id; a config without any is not in it."""
     statement = (
-        select(keywords.config_id, func.count().label("number"))
-        .where(keywords.active)
-        .group_by(keywords.config_id)
+        select(keywords.config_id, func.count().label("number")).where(keywords.active).group_by(keywords.config_id)
     )
     return {row.config_id: row.number for row in connection.execute(statement)}
 

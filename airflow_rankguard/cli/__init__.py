@@ -1,0 +1,1 @@
+"""The command line: ``rankguard``, and the same verbs as ``airflow rankguard``."""

@@ -1,0 +1,43 @@
+"""What the words of a command line may be; each refuses with the sentence that argparse prints."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+from datetime import timedelta
+from uuid import UUID
+
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def duration(text: str) -> timedelta:
+    """Read a length of time: a whole number and one of s, m, h, d, w, such as ``90d``."""
+    found = re.fullmatch(r"([0-9]{1,9})([smhdw])", text.strip())
+    try:
+        if found:
+            return timedelta(**{UNITS[found[2]]: int(found[1])})
+    except OverflowError:
+        pass
+    raise ArgumentTypeError(f"{text!r} is not a length of time like 30s, 15m, 12h, 90d or 2w")
+
+
+def guarded_run_id(text: str) -> UUID:
+    """Read the id of a guarded run, as ``list`` shows it."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not the id of a guarded run; `list` shows them") from None
+
+
+def positive(text: str) -> int:
+    """Read a whole number from 1."""
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return int(text)
+    raise ArgumentTypeError(f"{text!r} is not a whole number from 1")
+
+
+def words(text: str) -> str:
+    """Read a text that says something."""
+    if stripped := text.strip():
+        return stripped
+    raise ArgumentTypeError("it is empty")

@@ -1,0 +1,164 @@
+"""The verbs as data, so that ``rankguard`` and ``airflow rankguard`` are one command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from airflow_rankguard.cli import arguments
+from airflow_rankguard.cli.exit_codes import EPILOG
+from airflow_rankguard.settings import DEFAULT_CONN_ID
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An argument, in argparse's words."""
+
+    flags: tuple[str, ...]
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verb:
+    """A command.
+
+    :param home: the module and function that carry it out, imported only then.
+    """
+
+    name: str
+    help: str
+    home: str
+    options: tuple[Option, ...] = ()
+    epilog: str = EPILOG
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Commands under one name."""
+
+    name: str
+    help: str
+    members: tuple[Verb | Group, ...]
+    epilog: str = EPILOG
+
+
+def _option(*flags: str, **settings: Any) -> Option:
+    return Option(flags, settings)
+
+
+URL_VARIABLE = "RANKGUARD_URL"
+
+PLACE = (
+    _option("--conn-id", help=f"Airflow connection of the guard database (default: {DEFAULT_CONN_ID})"),
+    _option("--url", help=f"SQLAlchemy URL of the guard database; no Airflow is asked then (default: {URL_VARIABLE})"),
+    _option("--schema", help="with --url: the PostgreSQL schema of the guard's tables"),
+    _option("--deployment", help="with --url: the name of the Airflow whose runs are meant"),
+    _option("--output", choices=("table", "json"), default="table", help="for people or for machines (default: table)"),
+)
+RUN_ID = _option("run_id", metavar="RUN_ID", type=arguments.guarded_run_id, help="id of a guarded run")
+CONFIG = _option("config", metavar="CONFIG", help="id of a rank config")
+
+
+def _verb(name: str, about: str, home: str, *options: Option) -> Verb:
+    return Verb(name=name, help=about, home=f"airflow_rankguard.cli.{home}", options=(*options, *PLACE))
+
+
+DB = Group(
+    name="db",
+    help="the guard's tables",
+    members=(
+        _verb(
+            "upgrade",
+            "create or upgrade the tables, and rebuild the index that is the lock where it is not right",
+            "database:upgrade",
+            _option(
+                "--resolve", choices=("keep-newest",), help="mark all but the newest of several active runs failed"
+            ),
+        ),
+        _verb(
+            "downgrade",
+            "take the tables back to an older version; base drops them",
+            "database:downgrade",
+            _option("--to", metavar="REVISION", default="base", help="a version of the schema (default: base)"),
+            _option("--yes", action="store_true", help="yes, drop what the tables hold"),
+        ),
+        _verb("current", "show the version of the tables", "database:current"),
+        _verb("check", "look whether the database can keep the promise", "database:check"),
+    ),
+)
+
+RUNS = (
+    _verb(
+        "list",
+        "list guarded runs, newest first",
+        "runs:list_runs",
+        _option("--active", action="store_true", default=None, help="only those that hold their key"),
+        _option("--kind", help="only this kind of key"),
+        _option("--resource", help="only this resource"),
+        _option("--tenant", help="only this tenant"),
+        _option("--dag", dest="dag_id", metavar="DAG_ID", help="only runs of this DAG"),
+        _option("--limit", type=arguments.positive, default=100, help="how many at most (default: 100)"),
+    ),
+    _verb("show", "show a guarded run, who is inside, and what happened to it", "runs:show", RUN_ID),
+    _verb(
+        "release",
+        "free a key by hand: its holder's next guarded task is lost, and those inside are waited for",
+        "runs:release",
+        RUN_ID,
+        _option("--reason", required=True, type=arguments.words, help="why; kept with the run"),
+        _option("--by", metavar="NAME", type=arguments.words, help="who does it; kept (default: your user name)"),
+        _option("--now", action="store_true", help="do not wait; work may then overlap with the next holder's"),
+        _option("--wait", type=arguments.duration, help="how long to wait at most, such as 90s (default: 10m)"),
+    ),
+    _verb(
+        "sweep",
+        "judge each active run and reclaim the stale ones",
+        "runs:sweep",
+        _option("--dry-run", action="store_true", help="only judge"),
+    ),
+    _verb(
+        "prune",
+        "delete old history, never an active run nor the newest of a key",
+        "runs:prune",
+        _option("--older-than", required=True, type=arguments.duration, help="a length of time, such as 90d"),
+        _option("--batch", type=arguments.positive, default=1000, help="rows per transaction (default: 1000)"),
+    ),
+)
+
+CONFIGS = Group(
+    name="config",
+    help="rank configs and their keywords",
+    members=(
+        _verb(
+            "add",
+            "add a rank config",
+            "configs:add",
+            CONFIG,
+            _option("--domain", required=True, help="whose positions; its subdomains count as the domain"),
+            _option("--location", required=True, type=arguments.positive, help="the provider's number of a place"),
+            _option("--language", required=True, help="such as nl"),
+            _option("--device", action="append", choices=("desktop", "mobile"), help="repeatable (default: desktop)"),
+            _option("--depth", type=arguments.positive, default=100, help="results looked at (default: 100)"),
+            _option("--tenant", default="", help="whose config it is"),
+            _option("--disabled", action="store_true", help="no schedule may start it"),
+        ),
+        _verb("list", "list rank configs", "configs:list_configs"),
+        _verb(
+            "import",
+            "add the keywords of a CSV file to a rank config, or none of them when a row is bad",
+            "configs:import_keywords",
+            CONFIG,
+            _option("file", metavar="FILE.csv", type=Path, help="UTF-8; a header names the column `keyword`"),
+            _option("--replace", action="store_true", help="drop the keywords that are not in the file"),
+        ),
+    ),
+)
+REPORT = _verb("report", "show a rank config's positions: now, before, change, best", "configs:report", CONFIG)
+
+RANKGUARD = Group(
+    name="rankguard",
+    help="one active run per key",
+    members=(DB, *RUNS, CONFIGS, REPORT),
+)

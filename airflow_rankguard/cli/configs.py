@@ -1,0 +1,90 @@
+"""The verbs about rank configs: ``config`` and ``report``."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import asdict
+
+from airflow_rankguard.cli.connecting import connected
+from airflow_rankguard.cli.exit_codes import ExitCode, UsageError
+from airflow_rankguard.cli.rendering import Table, present
+from airflow_rankguard.rank import store
+from airflow_rankguard.rank.importing import read_keywords
+from airflow_rankguard.rank.report import Report, ReportRow, build_report
+from airflow_rankguard.rank.values import Device, RankConfig
+
+
+def add(args: Namespace) -> ExitCode:
+    """Add a rank config."""
+    config = RankConfig(
+        id=args.config,
+        domain=args.domain,
+        location_code=args.location,
+        language_code=args.language,
+        devices=tuple(map(Device, args.device or (Device.DESKTOP,))),
+        depth=args.depth,
+        tenant=args.tenant,
+        enabled=not args.disabled,
+    )
+    with connected(args) as place:
+        place.database().transaction(store.add_config, config)
+    present(args.output, asdict(config), f"Rank config {config.id} is added; give it keywords with `config import`.")
+    return ExitCode.OK
+
+
+def list_configs(args: Namespace) -> ExitCode:
+    """List rank configs with the number of their keywords."""
+    with connected(args) as place:
+        database = place.database()
+        configs, numbers = database.look(store.list_configs), database.look(store.count_keywords)
+    value = [{**asdict(config), "keywords": numbers.get(config.id, 0)} for config in configs]
+    columns = ("id", "domain", "location_code", "language_code", "devices", "depth", "tenant", "enabled", "keywords")
+    rows = [[_shown(one[column]) for column in columns] for one in value]
+    present(args.output, value, Table("Rank configs", columns, rows) if rows else "No rank config.")
+    return ExitCode.OK
+
+
+def import_keywords(args: Namespace) -> ExitCode:
+    """Add the keywords of a CSV file, or none when a row is bad.
+
+    :raises UsageError: the file cannot be read.
+    """
+    try:
+        content = args.file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{args.file} cannot be read: {error.strerror}.") from error
+    keywords = read_keywords(content)
+    with connected(args) as place:
+        done = place.database().transaction(store.import_keywords, args.config, keywords, replace=args.replace)
+    said = f"{done.added} keywords added, {done.known} known already, {done.dropped} dropped."
+    present(args.output, asdict(done), said)
+    return ExitCode.OK
+
+
+def report(args: Namespace) -> ExitCode:
+    """Show a rank config's positions."""
+    with connected(args) as place:
+        database = place.database()
+        config = database.look(store.get_config, args.config)
+        keywords = database.look(store.list_keywords, args.config)
+        made = build_report(config, keywords, database.look(store.list_measurements, args.config))
+    present(
+        args.output, asdict(made), _report_table(made) if made.rows else f"Rank config {config.id} has no keywords."
+    )
+    return ExitCode.OK
+
+
+def _report_table(made: Report) -> Table:
+    when = "not measured yet" if made.finished_at is None else f"measured {made.finished_at:%Y-%m-%d %H:%M} UTC"
+    columns = ("keyword", "device", "now", "before", "change", "best", "note")
+    return Table(f"{made.domain} ({made.config_id}), {when}", columns, list(map(_report_row, made.rows)))
+
+
+def _report_row(row: ReportRow) -> tuple[object, ...]:
+    change = "" if row.change is None else f"{row.change:+d}"
+    note = " ".join(filter(None, (row.note, "featured snippet" if row.featured else "")))
+    return (row.keyword, row.device, row.position, row.before, change, row.best, note)
+
+
+def _shown(value: object) -> object:
+    return ", ".join(value) if isinstance(value, tuple) else value

@@ -1,0 +1,121 @@
+"""Which guard database a command means, and whom it asks about runs."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from airflow_rankguard.cli.commands import URL_VARIABLE
+from airflow_rankguard.cli.exit_codes import UsageError
+from airflow_rankguard.guard.answers import Answer, AskAirflow, RunState
+from airflow_rankguard.guard.errors import DatabaseUnavailable
+from airflow_rankguard.guard.values import Owner, Timings
+from airflow_rankguard.settings import DEFAULT_CONN_ID
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+    from airflow_rankguard.guard.database import Database
+    from airflow_rankguard.guard.service import Guard
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """A guard database.
+
+    :param deployment: whose runs are meant; None where nobody said.
+    :param ask: what Airflow says; None where there is no Airflow at hand.
+    """
+
+    engine: Engine
+    deployment: str | None
+    timings: Timings
+    ask: AskAirflow | None
+
+    def guard(self, *, patience: timedelta | None = None) -> Guard:
+        """Make a guard on it.
+
+        :param patience: how long one call waits for others to leave; None means as the place has it.
+        """
+        from airflow_rankguard.guard.service import Guard  # noqa: PLC0415 - it needs SQLAlchemy
+
+        timings = self.timings if patience is None else replace(self.timings, patience=patience)
+        return Guard(self.engine, self.deployment or "", timings=timings)
+
+    def database(self) -> Database:
+        """Speak to it in sentences."""
+        from airflow_rankguard.guard.database import Database  # noqa: PLC0415 - it needs SQLAlchemy
+
+        return Database(self.engine, self.timings)
+
+    @property
+    def asking(self) -> AskAirflow:
+        return self.ask or _no_airflow
+
+
+def _no_airflow(_owner: Owner) -> Answer:
+    return Answer(state=RunState.UNKNOWN, why="no Airflow at hand")
+
+
+@contextmanager
+def connected(args: Namespace, *, create: bool = False) -> Iterator[Place]:
+    """Open the place that a command line names, and close it.
+
+    :param create: let SQLite create the file.
+    :raises UsageError: the words do not name a guard database.
+    :raises DatabaseUnavailable: it cannot be used.
+    """
+    from sqlalchemy.exc import DBAPIError
+
+    place = _place(args, create=create)
+    try:
+        yield place
+    except DBAPIError as error:
+        said = str(error.orig).strip().partition("\n")[0]
+        raise DatabaseUnavailable(f"The guard database cannot be used: {said}.") from error
+    finally:
+        place.engine.dispose()
+
+
+def _place(args: Namespace, *, create: bool) -> Place:
+    url = args.url or (os.environ.get(URL_VARIABLE) if args.conn_id is None else None)
+    if url and args.conn_id:
+        raise UsageError("--url and --conn-id name two databases: leave out one.")
+    if url:
+        return _by_url(url, args.schema, args.deployment, create=create)
+    if args.schema or args.deployment:
+        raise UsageError("--schema and --deployment go with --url; an Airflow connection has them in its extras.")
+    return _by_connection(args.conn_id or DEFAULT_CONN_ID, create=create)
+
+
+def _by_url(url: str, schema: str | None, deployment: str | None, *, create: bool) -> Place:
+    from sqlalchemy.exc import ArgumentError
+
+    from airflow_rankguard.guard.engines import create_guard_engine  # noqa: PLC0415 - it needs SQLAlchemy
+
+    try:
+        engine = create_guard_engine(url, schema=schema, create=create)
+    except ArgumentError:
+        raise UsageError("SQLAlchemy cannot read the URL; it is like postgresql://user@host/name.") from None
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return Place(engine=engine, deployment=deployment, timings=Timings(), ask=None)
+
+
+def _by_connection(conn_id: str, *, create: bool) -> Place:
+    from airflow.sdk.exceptions import AirflowException  # noqa: PLC0415 - with a URL no Airflow is imported
+
+    from airflow_rankguard.dag_runs import ask_metadata  # noqa: PLC0415 - likewise
+    from airflow_rankguard.hooks.rankguard import RankGuardHook  # noqa: PLC0415 - likewise
+
+    hook = RankGuardHook(conn_id)
+    try:
+        engine = hook.create_engine(create=create)
+        return Place(engine=engine, deployment=hook.deployment, timings=hook.timings, ask=ask_metadata)
+    except (AirflowException, ValueError) as error:
+        raise UsageError(str(error)) from error

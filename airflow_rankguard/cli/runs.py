@@ -1,0 +1,112 @@
+"""The verbs about guarded runs."""
+
+from __future__ import annotations
+
+import getpass
+from argparse import Namespace
+from uuid import UUID
+
+from airflow_rankguard.cli.connecting import Place, connected
+from airflow_rankguard.cli.exit_codes import ExitCode, UsageError
+from airflow_rankguard.cli.records import event_record, presence_record, run_record, swept_record
+from airflow_rankguard.cli.rendering import present, remark
+from airflow_rankguard.cli.tables import events_table, presences_table, run_table, runs_table, swept_table
+from airflow_rankguard.guard.outcomes import Ended, Swept
+from airflow_rankguard.guard.service import Guard
+from airflow_rankguard.guard.store.looks import Wanted
+
+FILTERS = ("active", "kind", "resource", "tenant", "dag_id", "limit")
+
+
+def list_runs(args: Namespace) -> ExitCode:
+    """List guarded runs."""
+    with connected(args) as place:
+        runs = place.guard().runs(Wanted(**{name: getattr(args, name) for name in FILTERS}))
+    present(args.output, [run_record(run) for run in runs], runs_table(runs) if runs else "No guarded run.")
+    return ExitCode.OK
+
+
+def show(args: Namespace) -> ExitCode:
+    """Show one guarded run."""
+    with connected(args) as place:
+        guard = place.guard()
+        seen = guard.look_run(args.run_id)
+        events = guard.events(args.run_id)
+    if seen is None:
+        remark(f"rankguard: there is no guarded run {args.run_id}.")
+        return ExitCode.REFUSED
+    value = {
+        "run": run_record(seen.run),
+        "presences": [presence_record(presence) for presence in seen.presences],
+        "events": [event_record(event) for event in events],
+    }
+    inside = presences_table(seen.presences) if seen.presences else "Nobody is inside."
+    happened = events_table(events) if events else "Nothing happened to it."
+    present(args.output, value, run_table(seen.run), inside, happened)
+    return ExitCode.OK
+
+
+def release(args: Namespace) -> ExitCode:
+    """Free a key by hand.
+
+    :raises UsageError: it is to wait and not to wait.
+    :raises StillInside: those inside did not leave in time.
+    """
+    if args.now and args.wait is not None:
+        raise UsageError("--now does not wait: leave out --wait.")
+    with connected(args) as place:
+        guard = place.guard(patience=args.wait)
+        _say_for_whom_it_waits(guard, args.run_id, now=args.now)
+        by = args.by or getpass.getuser()
+        outcome = guard.force_release(args.run_id, place.asking, reason=args.reason, by=by, now=args.now)
+    if isinstance(outcome, Ended):
+        said = f"Freed {outcome.run.key}, which {outcome.run.owner} held."
+        present(args.output, {"ended": True, "run": run_record(outcome.run), "holder": None, "why": None}, said)
+        return ExitCode.OK
+    run, holder = (one and run_record(one) for one in (outcome.run, outcome.holder))
+    said = f"Nothing was freed: {outcome.why}."
+    present(args.output, {"ended": False, "run": run, "holder": holder, "why": outcome.why})
+    remark(f"rankguard: {said}")
+    return ExitCode.REFUSED
+
+
+def _say_for_whom_it_waits(guard: Guard, run_id: UUID, *, now: bool) -> None:
+    seen = guard.look_run(run_id)
+    if seen is None or not seen.run.active or not seen.presences:
+        return
+    inside = ", ".join(f"{one.member} (since {one.entered_at:%H:%M:%S} UTC)" for one in seen.presences)
+    if now:
+        remark(f"Not waiting for {inside}: work may overlap with the next holder's.")
+    else:
+        remark(f"Waiting at most {guard.timings.patience} for {inside} to leave; the doors are closed.")
+
+
+def sweep(args: Namespace) -> ExitCode:
+    """Judge each active run, and reclaim the stale ones.
+
+    :raises UsageError: nobody said whose runs.
+    """
+    swept: list[Swept] = []
+    with connected(args) as place:
+        _refuse_to_guess(place)
+        try:
+            swept.extend(place.guard().sweep(place.asking, dry_run=args.dry_run))
+        finally:
+            table = swept_table(swept) if swept else "No active run."
+            present(args.output, [swept_record(one) for one in swept], table)
+    return ExitCode.OK if all(one.verdict for one in swept) else ExitCode.REFUSED
+
+
+def _refuse_to_guess(place: Place) -> None:
+    if place.deployment is None:
+        raise UsageError("Whose runs? Say --deployment, or go by an Airflow connection.")
+    if place.ask is None:
+        remark("No Airflow at hand: every DagRun counts as alive, so none is reclaimed for having ended.")
+
+
+def prune(args: Namespace) -> ExitCode:
+    """Delete old history."""
+    with connected(args) as place:
+        gone = place.guard().prune(args.older_than, batch=args.batch)
+    present(args.output, {"deleted": gone}, f"{gone} rows deleted.")
+    return ExitCode.OK
