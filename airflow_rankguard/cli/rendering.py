@@ -58,14 +58,14 @@ def _print_table(shown: Table) -> None:
     from rich.console import Console  # noqa: PLC0415 - likewise
     from rich.text import Text  # noqa: PLC0415 - likewise
 
-    console = Console()
-    piped = not console.is_terminal
+    piped = not sys.stdout.isatty()
+    console = Console(width=PIPED_WIDTH if piped else None)
     made = table.Table(title=shown.title, title_justify="left", box=None if piped else box.SIMPLE, pad_edge=False)
     for number, heading in enumerate(shown.columns):
         made.add_column(heading, no_wrap=piped or number == 0, overflow="fold")
     for row in shown.rows:
         made.add_row(*(Text(_plain(value)) for value in row))
-    console.print(made, width=PIPED_WIDTH if piped else None)
+    console.print(made)
 
 
 def _plain(value: object) -> str:

@@ -32,6 +32,7 @@ class Entering:
     entry: Entry
     ask: AskAirflow
     patience: Patience
+    took_back: bool = False
     watched: UUID | None = None
     watched_since: datetime | None = None
 
@@ -72,6 +73,9 @@ class Entering:
         why = rules.why_not_reenter(past.last, past.refused_at)
         if why is not None:
             raise self._lost(why, past.last)
+        if self.took_back:
+            self.patience.rest_or_raise(self.entry.key, (), "it was taken back and freed again")
+        self.took_back = True
         self.database.transaction(_take_back, self.entry, self.database.timings)
 
     def _wait(self, seen: Sighting) -> None:
@@ -83,12 +87,19 @@ class Entering:
             raise self._lost(f"a later try of this task is inside ({other.member})", seen.run)
         if other.id != self.watched:
             self.watched, self.watched_since = other.id, seen.now
-        if self._has_outlasted_the_drain(other, seen.now):
-            self.entry = replace(self.entry, replaced=other.id)
+        if self._has_outlasted_the_drain(seen.now):
+            self._give_up(other, seen.run)
         else:
             self.patience.rest_or_raise(seen.run.key, seen.presences, f"{other.member} is still inside")
 
-    def _has_outlasted_the_drain(self, other: Presence, now: datetime) -> bool:
+    def _give_up(self, other: Presence, run: GuardedRun) -> None:
+        """Replace an earlier process; where a release waits behind closed doors, take it out of the release's way."""
+        if run.ending_at is None:
+            self.entry = replace(self.entry, replaced=other.id)
+        else:
+            self.database.statement(presences.leave, other, self.database.timings)
+
+    def _has_outlasted_the_drain(self, now: datetime) -> bool:
         return self.watched_since is not None and now - self.watched_since > self.database.timings.drain_timeout
 
     def _lost(self, why: str, holder: GuardedRun | None) -> GuardLost:

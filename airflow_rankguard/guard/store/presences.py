@@ -79,12 +79,12 @@ def _open_door(connection: Connection, entry: Entry, timings: Timings) -> Return
 
 
 def _is_not_of_a_later_life(life: Life) -> ColumnElement[bool]:
+    not_cleared_since = runs.c.clear_number <= life.clear_number
     if life.run_started_at is None:
-        return runs.c.clear_number <= life.clear_number
-    return and_(
-        runs.c.clear_number <= life.clear_number,
-        or_(runs.c.run_started_at.is_(None), runs.c.run_started_at <= life.run_started_at),
-    )
+        return not_cleared_since
+    started = runs.c.run_started_at
+    same_start = or_(started.is_(None), started == life.run_started_at)
+    return or_(started < life.run_started_at, and_(same_start, not_cleared_since))
 
 
 def _another_process_is_inside(entry: Entry) -> ColumnElement[bool]:
