@@ -51,6 +51,7 @@ mutants: $(STAMP) ## take out one guard line at a time: the tests must notice
 	@$(BIN)/python -m tests.mutants
 
 clean: ## remove the virtual environment and what the tools left
+	@test ! -e .demo/up.lock || $(BIN)/python -m demo down
 	@rm -rf $(VENV) build dist *.egg-info .demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -23,7 +23,7 @@ from airflow_rankguard.guard.outcomes import (
 )
 from airflow_rankguard.guard.reentering import reenter
 from airflow_rankguard.guard.store import claims, ends, events, looks
-from airflow_rankguard.guard.values import Claim, GuardedRun, GuardKey, Owner, Sighting, Timings
+from airflow_rankguard.guard.values import Claim, GuardedRun, GuardKey, Owner, Sighting, Status, Timings
 
 Outcome = Acquired | Refused | Contended
 
@@ -63,6 +63,8 @@ class Acquiring:
         if seen is None:
             return None
         if rules.owns(self.wanted.owner, seen.run):
+            if self.wanted.status == seen.run.status == Status.PENDING:
+                return self._acquired(seen.run)
             own = reenter(self.database, seen, self.wanted.owner, self.wanted.life, self.ask)
             return None if own is None else self._acquired(own)
         return self._meet(seen)

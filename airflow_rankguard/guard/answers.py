@@ -50,6 +50,6 @@ def asked(ask: AskAirflow, owner: Owner) -> Answer:
         answer: object = ask(owner)
     except Exception as error:  # noqa: BLE001 - whatever a client raises means only that nothing is known
         return Answer(state=RunState.UNKNOWN, why=f"{type(error).__name__}: {error}")
-    if isinstance(answer, Answer) and answer.state in RunState:
+    if isinstance(answer, Answer) and isinstance(answer.state, RunState):
         return answer
     return Answer(state=RunState.UNKNOWN, why=f"not an answer: {answer!r}")

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from airflow_rankguard.guard import rules
 from airflow_rankguard.guard.answers import AskAirflow
-from airflow_rankguard.guard.database import Database
+from airflow_rankguard.guard.database import Database, RowLocked
 from airflow_rankguard.guard.draining import Patience, finish
 from airflow_rankguard.guard.outcomes import Ended, Ending, Unchanged
 from airflow_rankguard.guard.store import ends, events, looks
@@ -70,7 +70,7 @@ def force(database: Database, run_id: UUID, ask: AskAirflow, reason: str, by: st
         return force(database, run_id, ask, reason, by, now=now)
     patience = Patience(database, database.timings.patience)
     if now:
-        ended = _end_over(database, closed, ending)
+        ended = _end_over(database, closed, ending, patience)
     else:
         ended = finish(database, closed.id, closed.token, ask, ending, patience)
     return Ended(run=ended) if ended else _unchanged(database, database.look(looks.run, run_id))
@@ -94,10 +94,14 @@ def _close_by_force(
     return closed
 
 
-def _end_over(database: Database, closed: GuardedRun, ending: Ending) -> GuardedRun | None:
+def _end_over(database: Database, closed: GuardedRun, ending: Ending, patience: Patience) -> GuardedRun | None:
     """End a closed row over the heads of those inside; only one that is writing is still waited for."""
-    seen = database.look(looks.run, closed.id)
-    return None if seen is None else database.transaction(ends.end, seen, ending, database.timings)
+    while (seen := database.look(looks.run, closed.id)) is not None and seen.run.active:
+        try:
+            return database.transaction(ends.end, seen, ending, database.timings)
+        except RowLocked:
+            patience.rest_or_raise(closed.key, seen.presences, "a process inside is writing")
+    return None
 
 
 def _is_held(seen: Sighting | None, token: int) -> bool:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from airflow_rankguard.guard import rules
 from airflow_rankguard.guard.answers import AskAirflow
 from airflow_rankguard.guard.database import Database, RowLocked
-from airflow_rankguard.guard.draining import Patience
+from airflow_rankguard.guard.draining import Patience, finish
 from airflow_rankguard.guard.errors import GuardLost
 from airflow_rankguard.guard.outcomes import Entered
 from airflow_rankguard.guard.reentering import reenter
@@ -81,7 +81,7 @@ class Entering:
     def _wait(self, seen: Sighting) -> None:
         other = rules.earlier_try(seen.presences, self.entry.member, self.entry.id)
         if other is None:
-            self.patience.rest_or_raise(seen.run.key, seen.presences, "its doors are closed until those inside leave")
+            self._wait_at_the_door(seen)
             return
         if other.member.try_number > self.entry.member.try_number:
             raise self._lost(f"a later try of this task is inside ({other.member})", seen.run)
@@ -91,6 +91,14 @@ class Entering:
             self._give_up(other, seen.run)
         else:
             self.patience.rest_or_raise(seen.run.key, seen.presences, f"{other.member} is still inside")
+
+    def _wait_at_the_door(self, seen: Sighting) -> None:
+        """Wait while others are inside behind closed doors; an end that only waited for them is finished here."""
+        run = seen.run
+        if seen.presences or run.ending_status is None:
+            self.patience.rest_or_raise(run.key, seen.presences, "its doors are closed until those inside leave")
+        else:
+            finish(self.database, run.id, run.token, self.ask, rules.ending_of(run, ""), self.patience)
 
     def _give_up(self, other: Presence, run: GuardedRun) -> None:
         """Replace an earlier process; where a release waits behind closed doors, take it out of the release's way."""

@@ -65,6 +65,10 @@ guarded_runs = Table(
     CheckConstraint("(status IN ('pending', 'running')) OR cause IS NOT NULL", name="guarded_runs_ended_for_a_cause"),
     CheckConstraint("cause IN ('released', 'reclaimed', 'forced')", name="guarded_runs_known_cause"),
     CheckConstraint("ending_status IN ('completed', 'failed')", name="guarded_runs_known_ending_status"),
+    CheckConstraint(
+        "ending_status IS NULL OR (ending_at IS NOT NULL AND cause IS NOT NULL)",
+        name="guarded_runs_ending_is_whole",
+    ),
     CheckConstraint("token / 1000000 = turn", name="guarded_runs_token_in_turn"),
     CheckConstraint("kind <> '' AND resource <> ''", name="guarded_runs_key_not_empty"),
 )

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
 from airflow_rankguard.guard.errors import BadKey
+from airflow_rankguard.guard.spelling import MOST_BYTES, spelled
 
-LONGEST_PART = 255
 LIVES_PER_TURN = 1_000_000
-
-INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
 
 
 class Status(StrEnum):
@@ -46,7 +43,7 @@ class GuardKey:
     :param kind: what is done, e.g. ``rank_check``; 1 to 255 characters.
     :param resource: what it is done to, e.g. a configuration's id; 1 to 255 characters.
     :param tenant: for whom, e.g. a project's id; 0 to 255 characters.
-    :raises BadKey: a part is empty, too long, no text, or has invisible characters.
+    :raises BadKey: a part is empty, too long, no text, or has characters nobody can see; or all are too long together.
     """
 
     kind: str
@@ -55,23 +52,12 @@ class GuardKey:
 
     def __post_init__(self) -> None:
         for part in ("kind", "resource", "tenant"):
-            object.__setattr__(self, part, _normalised(part, getattr(self, part)))
+            object.__setattr__(self, part, spelled(part, getattr(self, part)))
+        if len("".join((self.kind, self.resource, self.tenant)).encode()) > MOST_BYTES:
+            raise BadKey("resource", self.resource, f"makes the key longer than {MOST_BYTES} bytes")
 
     def __str__(self) -> str:
         return "/".join(filter(None, (self.tenant, self.kind, self.resource)))
-
-
-def _normalised(part: str, value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise BadKey(part, value, "is not text or a whole number")
-    text = unicodedata.normalize("NFC", str(value).strip())
-    if not text and part != "tenant":
-        raise BadKey(part, value, "is empty")
-    if len(text) > LONGEST_PART:
-        raise BadKey(part, value, f"is longer than {LONGEST_PART} characters")
-    if any(unicodedata.category(character) in INVISIBLE_CATEGORIES for character in text):
-        raise BadKey(part, value, "has invisible characters")
-    return text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)

@@ -125,7 +125,9 @@ class RankGuardAcquireOperator(BaseOperator):
         said = f"{refused}. To free it by hand: rankguard release {blocker.id} --reason '...'"
         if self.on_conflict == "fail":
             raise AirflowFailException(said)
-        raise AirflowSkipException(said)
+        # Airflow keeps the exception's words in a field that few log views show.
+        self.log.info("%s", said)
+        raise AirflowSkipException(str(refused))
 
 
 class RankGuardReleaseOperator(BaseOperator):

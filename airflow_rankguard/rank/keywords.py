@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass
 
-from airflow_rankguard.guard.values import INVISIBLE_CATEGORIES
+from airflow_rankguard.guard.spelling import is_invisible
 from airflow_rankguard.rank.errors import BadKeyword
 
 LONGEST_KEYWORD = 700
@@ -27,7 +27,7 @@ def normalise_keyword(raw: str) -> str:
     """
     text = unicodedata.normalize("NFC", raw.strip().lower())
     for character in text:
-        if unicodedata.category(character) in INVISIBLE_CATEGORIES:
+        if is_invisible(character):
             raise BadKeyword(f"invisible character U+{ord(character):04X}")
     text = " ".join(text.split())
     if not text:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, func, literal, select, update
+from sqlalchemy import Column, ColumnElement, Connection, case, func, literal, select, update
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from airflow_rankguard.guard.dialects import clock, end_when_idle, wait_at_most
@@ -13,7 +14,7 @@ from airflow_rankguard.guard.store.presences import forget
 from airflow_rankguard.guard.store.rows import run_if, run_of
 from airflow_rankguard.guard.tables import guard_presence as inside
 from airflow_rankguard.guard.tables import guarded_runs as runs
-from airflow_rankguard.guard.values import GuardedRun, Sighting, Timings
+from airflow_rankguard.guard.values import Cause, GuardedRun, Sighting, Timings
 
 
 def end_if_empty(
@@ -51,9 +52,19 @@ def _end(run_id: UUID, token: int, ending: Ending) -> ReturningUpdate[tuple[obje
     return (
         update(runs)
         .where(runs.c.id == run_id, runs.c.token == token, runs.c.ended_at.is_(None))
-        .values(status=ending.status, cause=ending.cause, reason=ending.reason, ended_at=clock())
+        .values(
+            status=_unless_forced(runs.c.ending_status, ending.status),
+            cause=_unless_forced(runs.c.cause, ending.cause),
+            reason=_unless_forced(runs.c.reason, ending.reason),
+            ended_at=clock(),
+        )
         .returning(runs)
     )
+
+
+def _unless_forced(column: Column[Any], wanted: str | None) -> ColumnElement[Any]:
+    """What a person has decided stays: the run's own release, or whoever finishes it, does not undo it."""
+    return case((runs.c.cause == Cause.FORCED, column), else_=literal(wanted, column.type))
 
 
 def close_doors(
@@ -64,7 +75,13 @@ def close_doors(
     :param ending: how the run shall end; None when its owner only drains before a new life.
     """
     promised = (
-        {} if ending is None else {"ending_status": ending.status, "cause": ending.cause, "reason": ending.reason}
+        {}
+        if ending is None
+        else {
+            "ending_status": _unless_forced(runs.c.ending_status, ending.status),
+            "cause": _unless_forced(runs.c.cause, ending.cause),
+            "reason": _unless_forced(runs.c.reason, ending.reason),
+        }
     )
     statement = (
         update(runs)

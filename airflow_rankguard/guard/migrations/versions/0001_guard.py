@@ -55,6 +55,10 @@ def upgrade(schema: str | None) -> None:
         ),
         sa.CheckConstraint("cause IN ('released', 'reclaimed', 'forced')", name="guarded_runs_known_cause"),
         sa.CheckConstraint("ending_status IN ('completed', 'failed')", name="guarded_runs_known_ending_status"),
+        sa.CheckConstraint(
+            "ending_status IS NULL OR (ending_at IS NOT NULL AND cause IS NOT NULL)",
+            name="guarded_runs_ending_is_whole",
+        ),
         sa.CheckConstraint("token / 1000000 = turn", name="guarded_runs_token_in_turn"),
         sa.CheckConstraint("kind <> '' AND resource <> ''", name="guarded_runs_key_not_empty"),
         schema=schema,

@@ -1,0 +1,1 @@
+"""The guard, proven on both databases."""
