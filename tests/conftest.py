@@ -1,5 +1,7 @@
 """Fixtures: a test that uses `database`, or what is made of it, runs on SQLite and on PostgreSQL."""
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from datetime import timedelta
@@ -25,6 +27,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if "AIRFLOW_HOME" not in os.environ:  # Airflow writes there as soon as it is imported
+        home = tempfile.TemporaryDirectory(prefix="rankguard-airflow-")
+        config.add_cleanup(home.cleanup)
+        os.environ["AIRFLOW_HOME"] = home.name
     if config.getoption("numprocesses", None):  # pytest-xdist's controller opens what its workers share
         opened = ExitStack()
         config.add_cleanup(opened.close)

@@ -86,6 +86,13 @@ DB = Group(
         ),
         _verb("current", "show the version of the tables", "database:current"),
         _verb("check", "look whether the database can keep the promise", "database:check"),
+        _verb(
+            "rename-deployment",
+            "give all runs of a deployment another name, as its connection then has it",
+            "database:rename_deployment",
+            _option("old", metavar="OLD", type=arguments.words, help="the name in the database"),
+            _option("new", metavar="NEW", type=arguments.words, help="the name from now on"),
+        ),
     ),
 )
 
@@ -155,10 +162,11 @@ CONFIGS = Group(
         ),
     ),
 )
+DOCTOR = _verb("doctor", "look whether the guard would keep its promise here, with the mend", "doctor:doctor")
 REPORT = _verb("report", "show a rank config's positions: now, before, change, best", "configs:report", CONFIG)
 
 RANKGUARD = Group(
     name="rankguard",
     help="one active run per key",
-    members=(DB, *RUNS, CONFIGS, REPORT),
+    members=(DB, *RUNS, DOCTOR, CONFIGS, REPORT),
 )

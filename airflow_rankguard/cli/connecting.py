@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from airflow_rankguard.cli.commands import URL_VARIABLE
 from airflow_rankguard.cli.exit_codes import UsageError
 from airflow_rankguard.guard.answers import Answer, AskAirflow, RunState
-from airflow_rankguard.guard.errors import DatabaseUnavailable
 from airflow_rankguard.guard.values import Owner, Timings
 from airflow_rankguard.settings import DEFAULT_CONN_ID
 
@@ -70,14 +69,12 @@ def connected(args: Namespace, *, create: bool = False) -> Iterator[Place]:
     :raises UsageError: the words do not name a guard database.
     :raises DatabaseUnavailable: it cannot be used.
     """
-    from sqlalchemy.exc import DBAPIError
+    from airflow_rankguard.guard.database import guard_errors  # noqa: PLC0415 - it needs SQLAlchemy
 
     place = _place(args, create=create)
     try:
-        yield place
-    except DBAPIError as error:
-        said = str(error.orig).strip().partition("\n")[0]
-        raise DatabaseUnavailable(f"The guard database cannot be used: {said}.") from error
+        with guard_errors():
+            yield place
     finally:
         place.engine.dispose()
 

@@ -51,6 +51,14 @@ def current(args: Namespace) -> ExitCode:
     return ExitCode.OK
 
 
+def rename_deployment(args: Namespace) -> ExitCode:
+    """Give a deployment another name."""
+    with connected(args) as place:
+        renamed = place.guard().rename_deployment(args.old, args.new)
+    present(args.output, {"renamed": renamed}, f"{renamed} runs belong to deployment {args.new!r} now.")
+    return ExitCode.OK if renamed else ExitCode.REFUSED
+
+
 def check(args: Namespace) -> ExitCode:
     """Look whether the database can keep the promise."""
     with connected(args) as place:

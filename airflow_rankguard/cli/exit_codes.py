@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from airflow_rankguard.guard.errors import BadKey, DatabaseUnavailable, SchemaError, StillInside
+from airflow_rankguard.guard.errors import BadKey, DatabaseUnavailable, SchemaError, StillInside, WrongAirflow
 from airflow_rankguard.rank.errors import BadConfig, RankError
 
 
@@ -41,6 +41,7 @@ CODES: dict[type[Exception], ExitCode] = {
     BadKey: ExitCode.USAGE,
     BadConfig: ExitCode.USAGE,
     RankError: ExitCode.REFUSED,
+    WrongAirflow: ExitCode.REFUSED,
     DatabaseUnavailable: ExitCode.UNAVAILABLE,
     SchemaError: ExitCode.SCHEMA,
     StillInside: ExitCode.INSIDE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 from argparse import Namespace
+from collections.abc import Sequence
 from uuid import UUID
 
 from airflow_rankguard.cli.connecting import Place, connected
@@ -11,6 +12,7 @@ from airflow_rankguard.cli.exit_codes import ExitCode, UsageError
 from airflow_rankguard.cli.records import event_record, presence_record, run_record, swept_record
 from airflow_rankguard.cli.rendering import present, remark
 from airflow_rankguard.cli.tables import events_table, presences_table, run_table, runs_table, swept_table
+from airflow_rankguard.guard.errors import GuardError
 from airflow_rankguard.guard.outcomes import Ended, Swept
 from airflow_rankguard.guard.service import Guard
 from airflow_rankguard.guard.store.looks import Wanted
@@ -91,10 +93,16 @@ def sweep(args: Namespace) -> ExitCode:
         _refuse_to_guess(place)
         try:
             swept.extend(place.guard().sweep(place.asking, dry_run=args.dry_run))
-        finally:
-            table = swept_table(swept) if swept else "No active run."
-            present(args.output, [swept_record(one) for one in swept], table)
+        except GuardError:
+            _present_swept(args.output, swept)
+            raise
+    _present_swept(args.output, swept)
     return ExitCode.OK if all(one.verdict for one in swept) else ExitCode.REFUSED
+
+
+def _present_swept(output: str, swept: Sequence[Swept]) -> None:
+    table = swept_table(swept) if swept else "No active run was judged."
+    present(output, [swept_record(one) for one in swept], table)
 
 
 def _refuse_to_guess(place: Place) -> None:

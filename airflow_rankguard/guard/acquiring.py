@@ -81,9 +81,7 @@ class Acquiring:
         return seen
 
     def _meet(self, seen: Sighting) -> Refused | None:
-        answer, verdict = self._judge(seen)
-        if isinstance(verdict, Stale):
-            verdict = self._reclaim(seen, verdict) or verdict
+        answer, verdict = self._verdict(seen)
         match verdict:
             case Stale():
                 return None
@@ -94,6 +92,13 @@ class Acquiring:
                 return Refused(blocker=seen.run, verdict=verdict, answer=answer, now=seen.now)
             case unreachable:
                 assert_never(unreachable)
+
+    def _verdict(self, seen: Sighting) -> tuple[Answer, Verdict]:
+        """Judge the blocker and reclaim it when it is stale; one that is stale but writes is draining."""
+        answer, verdict = self._judge(seen)
+        if isinstance(verdict, Stale):
+            verdict = self._reclaim(seen, verdict) or verdict
+        return answer, verdict
 
     def _judge(self, seen: Sighting) -> tuple[Answer, Verdict]:
         answer = asked(self.ask, seen.run.owner)
@@ -114,13 +119,14 @@ class Acquiring:
     def _wait(self, seen: Sighting, verdict: Starting | Draining) -> None:
         """Wait once for a blocker whose end is bounded: a crash must not cost a daily run its day."""
         self.waited = True
-        bound = (verdict.until or seen.now) - seen.now
-        patience = Patience(self.database, bound + 2 * self.database.timings.poll)
-        while patience.rest():
-            again = self.database.look(looks.active, seen.run.key)
-            if again is None or again.run.id != seen.run.id:
+        deadline = (verdict.until or seen.now) + 2 * self.database.timings.poll
+        patience, again = Patience(self.database, deadline - seen.now), seen
+        while again.now < deadline and patience.rest():
+            latest = self.database.look(looks.active, seen.run.key)
+            if latest is None or latest.run.id != seen.run.id:
                 return
-            if not isinstance(self._judge(again)[1], Starting | Draining):
+            again = latest
+            if not isinstance(self._verdict(again)[1], Starting | Draining):
                 return
 
 

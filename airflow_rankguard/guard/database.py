@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
@@ -23,6 +24,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 ATTEMPTS = 10
+
+
+@contextmanager
+def guard_errors() -> Iterator[None]:
+    """Turn what the driver raises into the guard's errors, once."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _translated(error) from error
 
 
 class RowLocked(DatabaseUnavailable):
@@ -80,10 +90,8 @@ class Database:
             sleep=self._sleep,
             reraise=True,
         )
-        try:
+        with guard_errors():
             return retrying(attempt)
-        except DBAPIError as error:
-            raise _translated(error) from error
 
     def _speak(self, sentence: Callable[[Connection], T], *, alone: bool = False, reading: bool = False) -> T:
         with self._engine.connect().execution_options(**{READING: reading}) as connection:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, DateTime, Dialect, Table, TypeDecorator, func, true
+from sqlalchemy import ColumnElement, Connection, DateTime, Dialect, Table, TypeDecorator, func, select, true
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
@@ -55,6 +55,12 @@ def is_postgresql(connection: Connection) -> bool:
 def insert(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
     """An INSERT that understands ON CONFLICT."""
     return postgresql.insert(table) if is_postgresql(connection) else sqlite.insert(table)
+
+
+def one_upgrade_at_a_time(connection: Connection) -> None:
+    """Let no other upgrade go on until the transaction ends; on SQLite the transaction does so already."""
+    if is_postgresql(connection):
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtext("rankguard upgrade"))))
 
 
 def lock_against_writes(connection: Connection, table: Table) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 from sqlalchemy import Connection, Engine, inspect, select, update
 
 from airflow_rankguard.guard import footing
-from airflow_rankguard.guard.database import Database
-from airflow_rankguard.guard.dialects import clock, lock_against_writes
+from airflow_rankguard.guard.database import Database, guard_errors
+from airflow_rankguard.guard.dialects import clock, lock_against_writes, one_upgrade_at_a_time
 from airflow_rankguard.guard.errors import DuplicateActiveRuns, SchemaError
 from airflow_rankguard.guard.footing import Footing
 from airflow_rankguard.guard.store.presences import forget
@@ -31,22 +33,20 @@ def upgrade(engine: Engine, *, resolve: Resolve | None = None) -> list[GuardedRu
     """
     if engine.dialect.name == "sqlite":
         _let_readers_go_on(engine)
-    with engine.begin() as connection:
-        _refuse_newer(_version(connection))
+    with _alone(engine) as connection:
         _migrate(connection, "upgrade", footing.HEAD)
         return _mend_index(connection, resolve)
 
 
 def downgrade(engine: Engine, revision: str = "base") -> None:
     """Take the schema back to a revision; ``base`` drops the guard's tables and what they hold."""
-    with engine.begin() as connection:
-        _refuse_newer(_version(connection))
+    with _alone(engine) as connection:
         _migrate(connection, "downgrade", revision)
 
 
 def current(engine: Engine) -> str | None:
     """Read the schema's version; None when there is no schema."""
-    with engine.begin() as connection:
+    with guard_errors(), engine.begin() as connection:
         return _version(connection)
 
 
@@ -59,9 +59,17 @@ def check(engine: Engine) -> Footing:
     return Database(engine).footing()
 
 
+@contextmanager
+def _alone(engine: Engine) -> Iterator[Connection]:
+    with guard_errors(), engine.begin() as connection:
+        one_upgrade_at_a_time(connection)
+        _refuse_newer(_version(connection))
+        yield connection
+
+
 def _let_readers_go_on(engine: Engine) -> None:
     """Put the SQLite file in WAL mode, which it remembers: readers and the writer then do not wait for each other."""
-    with engine.connect() as connection:
+    with guard_errors(), engine.connect() as connection:
         connection.connection.cursor().execute("PRAGMA journal_mode = WAL")
 
 
@@ -101,12 +109,10 @@ def _mend_index(connection: Connection, resolve: Resolve | None) -> list[Guarded
     if duplicates and resolve is None:
         raise DuplicateActiveRuns(duplicates)
     newest = {run.key: run.id for run in duplicates}
-    older = [run for run in duplicates if newest[run.key] != run.id]
-    for run in older:
-        _fail_duplicate(connection, run)
+    failed = [_fail_duplicate(connection, run) for run in duplicates if newest[run.key] != run.id]
     active_key_index.drop(connection, checkfirst=True)
     active_key_index.create(connection)
-    return older
+    return failed
 
 
 def _duplicates(connection: Connection) -> list[GuardedRun]:
@@ -114,14 +120,14 @@ def _duplicates(connection: Connection) -> list[GuardedRun]:
     twin = guarded_runs.alias("twin")
     same_key = [twin.c[part] == guarded_runs.c[part] for part in ("tenant", "kind", "resource")]
     another = select(twin.c.id).where(*same_key, twin.c.id != guarded_runs.c.id, twin.c.ended_at.is_(None)).exists()
-    order = [guarded_runs.c[part] for part in ("tenant", "kind", "resource", "turn")]
+    order = [guarded_runs.c[part] for part in ("tenant", "kind", "resource", "term")]
     rows = connection.execute(select(guarded_runs).where(holds_slot(), another).order_by(*order))
     return [run_of(row) for row in rows]
 
 
-def _fail_duplicate(connection: Connection, run: GuardedRun) -> None:
+def _fail_duplicate(connection: Connection, run: GuardedRun) -> GuardedRun:
     forget(connection, run.id)
-    connection.execute(
+    statement = (
         update(guarded_runs)
         .where(guarded_runs.c.id == run.id, guarded_runs.c.ended_at.is_(None))
         .values(
@@ -130,4 +136,6 @@ def _fail_duplicate(connection: Connection, run: GuardedRun) -> None:
             reason="a newer run of the same key was active when the index was built",
             ended_at=clock(),
         )
+        .returning(guarded_runs)
     )
+    return run_of(connection.execute(statement).one())

@@ -15,7 +15,7 @@ from airflow_rankguard.guard.answers import AskAirflow
 from airflow_rankguard.guard.database import Database
 from airflow_rankguard.guard.errors import GuardLost
 from airflow_rankguard.guard.outcomes import Ended, Ending, Entered, Refused, Swept, Unchanged
-from airflow_rankguard.guard.store import events, looks, presences, prunes
+from airflow_rankguard.guard.store import deployments, events, looks, presences, prunes
 from airflow_rankguard.guard.store.events import Event
 from airflow_rankguard.guard.store.looks import Wanted
 from airflow_rankguard.guard.values import (
@@ -217,6 +217,13 @@ class Guard:
         """
         before = self._database.look(looks.now) - older_than
         return sum(self._pruned(sentence, before, batch) for sentence in (prunes.prune_runs, prunes.prune_events))
+
+    def rename_deployment(self, old: str, new: str) -> int:
+        """Give all runs and events of a deployment another name.
+
+        :returns: how many runs there were.
+        """
+        return self._database.transaction(deployments.rename, old, new)
 
     def _pruned(self, sentence: prunes.Sentence, before: datetime, batch: int) -> int:
         total = 0

@@ -35,7 +35,7 @@ guarded_runs = Table(
     Column("resource", Text, nullable=False),
     Column("tenant", Text, nullable=False),
     Column("status", Text, nullable=False),
-    Column("turn", BigInteger, nullable=False),
+    Column("term", BigInteger, nullable=False),
     Column("token", BigInteger, nullable=False),
     Column("entries", BigInteger, nullable=False),
     Column("deployment", Text, nullable=False),
@@ -57,7 +57,7 @@ guarded_runs = Table(
     Column("cause", Text),
     Column("reason", Text),
     PrimaryKeyConstraint("id", name="guarded_runs_pkey"),
-    UniqueConstraint("tenant", "kind", "resource", "turn", name="guarded_runs_turn"),
+    UniqueConstraint("tenant", "kind", "resource", "term", name="guarded_runs_term"),
     CheckConstraint("status IN ('pending', 'running', 'completed', 'failed')", name="guarded_runs_known_status"),
     CheckConstraint(
         "(status IN ('pending', 'running')) = (ended_at IS NULL)", name="guarded_runs_active_means_not_ended"
@@ -69,7 +69,7 @@ guarded_runs = Table(
         "ending_status IS NULL OR (ending_at IS NOT NULL AND cause IS NOT NULL)",
         name="guarded_runs_ending_is_whole",
     ),
-    CheckConstraint("token / 1000000 = turn", name="guarded_runs_token_in_turn"),
+    CheckConstraint("token / 1000000 = term", name="guarded_runs_token_in_term"),
     CheckConstraint("kind <> '' AND resource <> ''", name="guarded_runs_key_not_empty"),
 )
 
@@ -90,6 +90,7 @@ Index(
     guarded_runs.c.map_index,
     guarded_runs.c.deployment,
 )
+Index("guarded_runs_claimed", guarded_runs.c.claimed_at)
 Index(
     "guarded_runs_ended",
     guarded_runs.c.ended_at,

@@ -10,7 +10,7 @@ from uuid import UUID
 from airflow_rankguard.guard.errors import BadKey
 from airflow_rankguard.guard.spelling import MOST_BYTES, spelled
 
-LIVES_PER_TURN = 1_000_000
+LIVES_PER_TERM = 1_000_000
 
 
 class Status(StrEnum):
@@ -108,8 +108,8 @@ class Member:
 class GuardedRun:
     """One row of ``guarded_runs``: from claim to end.
 
-    :param turn: the how-manieth run of its key this is; never changes.
-    :param token: grows with each life of the key's holders: ``turn`` x 1,000,000 + the re-entries so far.
+    :param term: the number of this run among its key's runs, from 1; never changes.
+    :param token: grows with each life of the key's holders: ``term`` x 1,000,000 + the re-entries so far.
     :param entries: how many presences have ever entered.
     :param ending_status: the status it will end with once nobody is inside; None while it holds or re-enters.
     """
@@ -119,7 +119,7 @@ class GuardedRun:
     owner: Owner
     life: Life
     status: Status
-    turn: int
+    term: int
     token: int
     entries: int
     claimed_at: datetime

@@ -22,7 +22,7 @@ def a_run(**changed: Any) -> GuardedRun:
         owner=owner(),
         life=Life(run_started_at=BORN, try_number=1),
         status=Status.RUNNING,
-        turn=1,
+        term=1,
         token=1_000_000,
         entries=0,
         claimed_at=BORN,

@@ -24,7 +24,7 @@ WRONG_INDEXES = {
     "over all rows": "CREATE UNIQUE INDEX {name} ON guarded_runs (tenant, kind, resource, token)",
     "over other rows": "CREATE UNIQUE INDEX {name} ON guarded_runs (tenant, kind, resource) WHERE status = 'running'",
     "without the tenant": "CREATE UNIQUE INDEX {name} ON guarded_runs (kind, resource) WHERE {active}",
-    "over a fourth column": "CREATE UNIQUE INDEX {name} ON guarded_runs (tenant, kind, resource, turn) WHERE {active}",
+    "over a fourth column": "CREATE UNIQUE INDEX {name} ON guarded_runs (tenant, kind, resource, term) WHERE {active}",
 }
 FIRST_VERBS: tuple[Callable[[Stage], object], ...] = (
     lambda stage: stage.acquire("r1"),

@@ -77,7 +77,7 @@ def test_a_later_life_does_not_begin_over_a_running_process(stage: Stage) -> Non
 
 
 def test_a_row_closed_by_force_is_not_taken_over(stage: Stage) -> None:
-    """The owner's next try finishes what a person began, and takes the key anew, with a turn of its own."""
+    """The owner's next try finishes what a person began, and takes the key anew, with a term of its own."""
     first = stage.held("r1")
     entered = stage.enter("r1")
     with pytest.raises(StillInside):

@@ -9,26 +9,26 @@ from tests.model.judging import is_held, is_occupied, is_stale, is_writing
 from tests.model.state import NOWHERE, Process, Row, State, Step, World, active, finish, move, spawn, with_row
 
 LIVES = 10
-"""A token is its turn times this, plus the lives the row has had."""
+"""A token is its term times this, plus the lives the row has had."""
 ALONE = 8
 """Statements that a newcomer needs at most when nobody else moves."""
 
 
 def snapshot(state: State, me: Process) -> Step:
-    """Step 1, first half: the INSERT's own SELECT reads the newest turn of the key."""
-    newest = max((row.turn for row in state.rows), default=0)
-    return Step(f"{me} reads newest turn {newest}", move(state, me, at="insert", seen=newest))
+    """Step 1, first half: the INSERT's own SELECT reads the newest term of the key."""
+    newest = max((row.term for row in state.rows), default=0)
+    return Step(f"{me} reads newest term {newest}", move(state, me, at="insert", seen=newest))
 
 
 def insert(world: World, state: State, me: Process, guard: str, *, then: str, otherwise: str) -> Step:
     """Step 1, second half: the unique indexes decide, perhaps long after the snapshot."""
-    turn = me.seen + 1
+    term = me.seen + 1
     slot_taken = world.parts.active_slot and any(not row.ended for row in state.rows)
-    turn_taken = world.parts.turn_unique and any(row.turn == turn for row in state.rows)
-    if slot_taken or turn_taken:
+    term_taken = world.parts.term_unique and any(row.term == term for row in state.rows)
+    if slot_taken or term_taken:
         return Step(f"{me} inserts nothing", move(state, me, at=otherwise, seen=0))
     life = me.life if guard else (0, 0)
-    row = Row(me.run, guard, life, life[0], turn, turn * LIVES if world.parts.turn_token else turn)
+    row = Row(me.run, guard, life, life[0], term, term * LIVES if world.parts.term_token else term)
     state = move(state, me, at=then, row=len(state.rows), token=row.token, seen=0)
     return Step(f"{me} inserts token {row.token}", state._replace(rows=(*state.rows, row)))
 
@@ -132,8 +132,8 @@ def reopen(world: World, state: State, me: Process) -> Iterator[Step]:
         yield Step(f"{me} re-enters nothing", move(state, me, at="start", row=NOWHERE, token=0, seen=0))
     elif not is_writing(world, state, me.row):
         row = state.rows[me.row]
-        turn = row.turn if world.parts.turn_token else row.turn + 1
-        new = row._replace(guard=me.guard, life=me.life, taken=me.life[0], turn=turn, token=row.token + 1)
+        term = row.term if world.parts.term_token else row.term + 1
+        new = row._replace(guard=me.guard, life=me.life, taken=me.life[0], term=term, token=row.token + 1)
         new = new._replace(ending=False, ending_status=False, asked=False)
         after = with_row(state, me.row, **new._asdict())
         after = after._replace(presences=tuple(p for p in after.presences if p.row != me.row))

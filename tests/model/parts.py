@@ -11,10 +11,10 @@ class Parts:
 
     active_slot: bool = True
     """The partial unique index: one active row per key."""
-    turn_unique: bool = True
-    """The unique index on the turn: an insert that read an old newest turn does nothing."""
-    turn_token: bool = True
-    """The token comes from the turn, which never changes on a row. Without: the newest token plus one, unique."""
+    term_unique: bool = True
+    """The unique index on the term: an insert that read an old newest term does nothing."""
+    term_token: bool = True
+    """The token comes from the term, which never changes on a row. Without: the newest token plus one, unique."""
     entries: bool = True
     """An end is refused when the row's entries number has grown since its look."""
     token: bool = True

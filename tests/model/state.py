@@ -26,7 +26,7 @@ class Row(NamedTuple):
     """The attempt of the acquire task whose life this is."""
     taken: int
     """Not in the table: the latest incarnation of the DagRun that has acquired or entered this row."""
-    turn: int
+    term: int
     token: int
     entries: int = 0
     ending: bool = False
@@ -59,7 +59,7 @@ class Process(NamedTuple):
     row: int = NOWHERE
     token: int = 0
     seen: int = 0
-    """The entries number of its look, or the newest turn of its insert's snapshot."""
+    """The entries number of its look, or the newest term of its insert's snapshot."""
 
     def __str__(self) -> str:
         where = ".".join(part for part in (self.run, self.guard, self.name) if part)

@@ -12,8 +12,8 @@ from tests.model.search import search
 
 FOUND_IN = {
     "active_slot": ("many lives", "two active rows"),
-    "turn_unique": ("many lives", "a later holder has no larger token"),
-    "turn_token": ("many lives", "a later holder has no larger token"),
+    "term_unique": ("many lives", "a later holder has no larger token"),
+    "term_token": ("many lives", "a later holder has no larger token"),
     "entries": ("one run, two members", "two lives work at once"),
     "token": ("start gate", "a life was ended that this end did not name"),
     "drain_self": ("one run, two members", "two lives work at once"),

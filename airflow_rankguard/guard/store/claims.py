@@ -11,7 +11,7 @@ from airflow_rankguard.guard.store.presences import forget
 from airflow_rankguard.guard.store.rows import is_key, run_if, run_of
 from airflow_rankguard.guard.tables import guarded_runs as runs
 from airflow_rankguard.guard.values import (
-    LIVES_PER_TURN,
+    LIVES_PER_TERM,
     Cause,
     Claim,
     GuardedRun,
@@ -26,11 +26,11 @@ from airflow_rankguard.guard.values import (
 def claim(connection: Connection, wanted: Claim, timings: Timings) -> GuardedRun | None:
     """Insert the claim unless its key is taken; None when it is.
 
-    Two unique indexes decide: the active slot, and the turn. The second refuses a claim that counted the turns before
+    Two unique indexes decide: the active slot, and the term. The second refuses a claim that counted the terms before
     another run came and went, so that tokens grow in the order of acquisition.
     """
-    newest = select((func.coalesce(func.max(runs.c.turn), 0) + 1).label("turn")).where(is_key(wanted.key)).subquery()
-    values = {**_claimed(wanted), "turn": newest.c.turn, "token": newest.c.turn * LIVES_PER_TURN}
+    newest = select((func.coalesce(func.max(runs.c.term), 0) + 1).label("term")).where(is_key(wanted.key)).subquery()
+    values = {**_claimed(wanted), "term": newest.c.term, "token": newest.c.term * LIVES_PER_TERM}
     source = select(*values.values()).select_from(newest).where(wait_at_most(connection, timings.lock_timeout))
     statement = insert(connection, runs).from_select(list(values), source).on_conflict_do_nothing().returning(runs)
     return run_if(connection.execute(statement).one_or_none())

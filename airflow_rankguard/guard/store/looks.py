@@ -63,7 +63,7 @@ class Past:
 
 def past(connection: Connection, key: GuardKey, owner: Owner) -> Past:
     """Find the owner's newest row of a key, and when it was last refused it."""
-    own = select(runs).where(is_owner(owner), is_key(key)).order_by(runs.c.turn.desc()).limit(1)
+    own = select(runs).where(is_owner(owner), is_key(key)).order_by(runs.c.term.desc()).limit(1)
     row = connection.execute(own).one_or_none()
     return Past(last=run_if(row), refused_at=events.last_refusal(connection, key, owner))
 

@@ -17,7 +17,7 @@ def prune_runs(connection: Connection, ended_before: datetime, size: int) -> int
     """Delete up to ``size`` ended runs, oldest first; never an active one, nor the newest of its key."""
     newer = runs.alias("newer")
     same_key = [newer.c[part] == runs.c[part] for part in ("tenant", "kind", "resource")]
-    superseded = select(newer.c.id).where(*same_key, newer.c.turn > runs.c.turn).exists()
+    superseded = select(newer.c.id).where(*same_key, newer.c.term > runs.c.term).exists()
     somebody = select(guard_presence.c.id).where(guard_presence.c.guarded_run_id == runs.c.id).exists()
     old = (
         select(runs.c.id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_
+from sqlalchemy import ColumnElement, Row, and_, literal_column
 
 from airflow_rankguard.guard.tables import guarded_runs as runs
 from airflow_rankguard.guard.values import (
@@ -43,7 +43,7 @@ def run_if(row: Row[Any] | None) -> GuardedRun | None:
 
 
 PLAIN_COLUMNS = (
-    *("turn", "token", "entries", "claimed_at", "started_at", "ending_at", "ended_seen_at", "ended_at"),
+    *("term", "token", "entries", "claimed_at", "started_at", "ending_at", "ended_seen_at", "ended_at"),
     *("reason", "run_type", "requested_by"),
 )
 
@@ -92,6 +92,7 @@ def is_owner(owner: Owner) -> ColumnElement[bool]:
 def holds_slot() -> ColumnElement[bool]:
     """The index's own predicate: only for finding a row by its key. By id, ask for ``ended_at IS NULL`` instead.
 
-    PostgreSQL answers a statement that repeats the predicate by scanning the whole partial index, id or not.
+    PostgreSQL answers a statement that repeats the predicate by scanning the whole partial index, id or not. SQLite
+    recognises the predicate only with its values written out.
     """
-    return runs.c.status.in_(ACTIVE)
+    return runs.c.status.in_([literal_column(f"'{status}'") for status in ACTIVE])

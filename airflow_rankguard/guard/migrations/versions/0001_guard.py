@@ -22,7 +22,7 @@ def upgrade(schema: str | None) -> None:
         sa.Column("resource", sa.Text, nullable=False),
         sa.Column("tenant", sa.Text, nullable=False),
         sa.Column("status", sa.Text, nullable=False),
-        sa.Column("turn", sa.BigInteger, nullable=False),
+        sa.Column("term", sa.BigInteger, nullable=False),
         sa.Column("token", sa.BigInteger, nullable=False),
         sa.Column("entries", sa.BigInteger, nullable=False),
         sa.Column("deployment", sa.Text, nullable=False),
@@ -44,7 +44,7 @@ def upgrade(schema: str | None) -> None:
         sa.Column("cause", sa.Text),
         sa.Column("reason", sa.Text),
         sa.PrimaryKeyConstraint("id", name="guarded_runs_pkey"),
-        sa.UniqueConstraint("tenant", "kind", "resource", "turn", name="guarded_runs_turn"),
+        sa.UniqueConstraint("tenant", "kind", "resource", "term", name="guarded_runs_term"),
         sa.CheckConstraint("status IN ('pending', 'running', 'completed', 'failed')", name="guarded_runs_known_status"),
         sa.CheckConstraint(
             "(status IN ('pending', 'running')) = (ended_at IS NULL)",
@@ -59,7 +59,7 @@ def upgrade(schema: str | None) -> None:
             "ending_status IS NULL OR (ending_at IS NOT NULL AND cause IS NOT NULL)",
             name="guarded_runs_ending_is_whole",
         ),
-        sa.CheckConstraint("token / 1000000 = turn", name="guarded_runs_token_in_turn"),
+        sa.CheckConstraint("token / 1000000 = term", name="guarded_runs_token_in_term"),
         sa.CheckConstraint("kind <> '' AND resource <> ''", name="guarded_runs_key_not_empty"),
         schema=schema,
     )
@@ -78,6 +78,7 @@ def upgrade(schema: str | None) -> None:
         ["dag_id", "run_id", "guard_id", "map_index", "deployment"],
         schema=schema,
     )
+    op.create_index("guarded_runs_claimed", "guarded_runs", ["claimed_at"], schema=schema)
     op.create_index(
         "guarded_runs_ended",
         "guarded_runs",

@@ -1,0 +1,1 @@
+"""The guard where real sessions meet: paused, cut off, counted and explained."""

@@ -1,0 +1,1 @@
+"""What needs Debian packages, or minutes."""
