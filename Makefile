@@ -35,7 +35,7 @@ test-system: $(STAMP) ## the tests that need Debian packages (installs them, as 
 	@$(PYTEST) -m system
 
 test-lifecycle: $(STAMP) ## the tests that need a running Airflow (they start one)
-	@$(PYTEST) -m lifecycle
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m lifecycle
 
 lint: $(STAMP) ## format, style, types and the direction of imports
 	@$(BIN)/ruff format --check .

@@ -95,7 +95,7 @@ class Fence:
         from airflow_rankguard.holder import life_of, member_of, owner_of  # noqa: PLC0415
         from airflow_rankguard.hooks.rankguard import RankGuardHook  # noqa: PLC0415
 
-        hook = RankGuardHook(self.rankguard_conn_id)
+        hook = RankGuardHook(context["task"].render_template(self.rankguard_conn_id, context))
         guard, member = hook.get_guard(), member_of(context)
         map_index = member.map_index if self.mapped else -1
         owner = owner_of(context, hook.deployment, self.acquire_task_id, map_index)

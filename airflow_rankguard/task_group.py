@@ -53,9 +53,11 @@ class RankGuardTaskGroup(TaskGroup):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Wire the members, unless an error is on its way out."""
-        if error is None:
-            self._guard_members()
-        super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]  # Airflow gives it no types
+        try:
+            if error is None:
+                self._guard_members()
+        finally:
+            super().__exit__(kind, error, trace)  # type: ignore[no-untyped-call]  # Airflow gives it no types
 
     def _guard_members(self) -> None:
         members, roots, leaves = list(self.iter_tasks()), list(self.get_roots()), list(self.get_leaves())

@@ -76,9 +76,21 @@ class RankGuardHook(BaseHook):
         """The guard's bounds: the connection's, else the defaults."""
         from airflow_rankguard.guard.values import Timings  # noqa: PLC0415 - the guard is heavy, the hook is not
 
-        extras = self.connection.extra_dejson
-        given: dict[str, Any] = {name: timedelta(seconds=float(extras[name])) for name in TIMING_EXTRAS & set(extras)}
+        names = TIMING_EXTRAS & set(self.connection.extra_dejson)
+        given: dict[str, Any] = {name: self._seconds(name) for name in names}
         return Timings(**given)
+
+    def _seconds(self, name: str) -> timedelta:
+        value = self.connection.extra_dejson[name]
+        try:
+            length = timedelta(seconds=float(value))
+        except (TypeError, ValueError, OverflowError):
+            length = timedelta(-1)
+        if length < timedelta(0):
+            raise ValueError(
+                f"Connection {self.rankguard_conn_id!r} has {value!r} for the extra {name!r}; seconds are wanted."
+            )
+        return length
 
     @cached_property
     def engine(self) -> Engine:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 OnConflict = Literal["skip", "fail"]
 
+RETRIES = 2
+RETRY_DELAY = timedelta(seconds=10)
 FAILED_STATES = frozenset({"failed", "upstream_failed"})
 
 
@@ -50,9 +52,11 @@ class RankGuardAcquireOperator(BaseOperator):
         tenant: str = "",
         on_conflict: OnConflict = "skip",
         rankguard_conn_id: str = DEFAULT_CONN_ID,
+        retries: int = RETRIES,
+        retry_delay: timedelta = RETRY_DELAY,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**{"retries": 2, "retry_delay": timedelta(seconds=10), **kwargs})
+        super().__init__(retries=retries, retry_delay=retry_delay, **kwargs)
         self.kind = kind
         self.resource = resource
         self.tenant = tenant
@@ -143,8 +147,16 @@ class RankGuardReleaseOperator(BaseOperator):
     template_fields: Sequence[str] = ("rankguard_conn_id",)
     ui_color = "#d9f2e6"
 
-    def __init__(self, *, acquire_task_id: str, rankguard_conn_id: str = DEFAULT_CONN_ID, **kwargs: Any) -> None:
-        super().__init__(**{"retries": 2, "retry_delay": timedelta(seconds=10), **kwargs})
+    def __init__(
+        self,
+        *,
+        acquire_task_id: str,
+        rankguard_conn_id: str = DEFAULT_CONN_ID,
+        retries: int = RETRIES,
+        retry_delay: timedelta = RETRY_DELAY,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(retries=retries, retry_delay=retry_delay, **kwargs)
         self.acquire_task_id = acquire_task_id
         self.rankguard_conn_id = rankguard_conn_id
 

@@ -1,0 +1,1 @@
+"""The guard inside one real Airflow, with PostgreSQL as metadata and as guard database."""
