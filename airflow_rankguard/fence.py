@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from airflow_rankguard.guard.service import Guard
-    from airflow_rankguard.guard.values import GuardKey, Presence
+    from airflow_rankguard.guard.values import GuardKey, Member, Presence
 
 ENDINGS = ("on_success_callback", "on_failure_callback", "on_retry_callback", "on_skipped_callback")
 
@@ -44,7 +44,9 @@ class CurrentGuard:
     def protect(self, connection: Connection) -> None:
         """Check the same in the caller's transaction on the guard database, and keep it true until that ends.
 
+        :param connection: from ``RankGuardHook().engine.begin()``; only what is written through it is protected.
         :raises GuardLost: it does not hold: roll back.
+        :raises ValueError: the connection commits each statement by itself, so that nothing would be kept.
         """
         self.guard.protect(connection, self.key, self.presence)
 
@@ -101,6 +103,7 @@ class Fence:
         owner = owner_of(context, hook.deployment, self.acquire_task_id, map_index)
         try:
             key = self._key(context, map_index)
+            _leave_what_is_over(key, member)
             entered = guard.enter(key, owner, life_of(context), member, ask_from_task)
         except (BadKey, GuardLost) as error:
             raise AirflowFailException(str(error)) from error
@@ -111,19 +114,28 @@ class Fence:
     def _key(self, context: Context, map_index: int) -> GuardKey:
         """The key as acquire took it; where acquire never ran, as its templates render here."""
         from airflow_rankguard.guard.values import GuardKey  # noqa: PLC0415
-        from airflow_rankguard.holder import taken_by  # noqa: PLC0415
+        from airflow_rankguard.holder import key_from, taken_by  # noqa: PLC0415
 
         taken = taken_by(context, self.acquire_task_id, map_index)
         if taken:
             return GuardKey(**{part: taken[part] for part in self.parts})
         task = context["task"]
-        return GuardKey(**{part: task.render_template(value, context) for part, value in self.parts.items()})
+        rendered = {part: task.render_template(value, context) for part, value in self.parts.items()}
+        return key_from(rendered, self.parts, self.acquire_task_id)
 
 
 def leave(_context: Context | None = None) -> None:
     """Go out of what this process is inside of; runs as the task's callback and, for what has none, at exit."""
     while _inside:
-        _inside.pop().leave()
+        _inside[-1].leave()
+        _inside.pop()
+
+
+def _leave_what_is_over(key: GuardKey, member: Member) -> None:
+    """Go out of what an earlier task of this process, or this one before it deferred, left open; as in DAG.test()."""
+    for inside in [one for one in _inside if one.presence.member != member or one.key == key]:
+        inside.leave()
+        _inside.remove(inside)
 
 
 def put_behind(task: Task, fence: Fence) -> None:

@@ -9,11 +9,16 @@ def get_provider_info() -> dict[str, Any]:
     """Describe the provider."""
     return {
         "package-name": "airflow-provider-rankguard",
-        "name": "Rank guard",
+        "name": "Rank Guard",
         "description": "At most one active run per key, however it was started.",
-        "hooks": [{"integration-name": "Rank guard", "python-modules": ["airflow_rankguard.hooks.rankguard"]}],
-        "operators": [{"integration-name": "Rank guard", "python-modules": ["airflow_rankguard.operators.rankguard"]}],
-        "sensors": [{"integration-name": "Rank guard", "python-modules": ["airflow_rankguard.sensors.rankguard"]}],
+        "hooks": [{"integration-name": "Rank Guard", "python-modules": ["airflow_rankguard.hooks.rankguard"]}],
+        "operators": [
+            {
+                "integration-name": "Rank Guard",
+                "python-modules": ["airflow_rankguard.operators.rankguard", "airflow_rankguard.operators.rank_check"],
+            }
+        ],
+        "sensors": [{"integration-name": "Rank Guard", "python-modules": ["airflow_rankguard.sensors.rankguard"]}],
         "extra-links": ["airflow_rankguard.links.BlockingRunLink"],
         "cli": ["airflow_rankguard.cli.definition.get_rankguard_cli_commands"],
         "config": {
@@ -21,8 +26,9 @@ def get_provider_info() -> dict[str, Any]:
                 "description": "Settings of the rank guard.",
                 "options": {
                     "listener": {
-                        "description": "Let a DagRun's end free its keys at once; without it the next start does. Any"
-                        " listener makes Airflow refuse DAGs that use end_from_trigger.",
+                        "description": "Let a DagRun's end free its keys at once; without it the next start does."
+                        " Goes by the connection rankguard_default. Any listener makes Airflow refuse DAGs that use"
+                        " end_from_trigger.",
                         "version_added": "0.1.0",
                         "type": "boolean",
                         "example": None,

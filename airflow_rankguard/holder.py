@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_rankguard.guard.errors import BadKey
@@ -18,16 +19,25 @@ def key_of(context: Context, task: BaseOperator) -> GuardKey:
 
     :raises BadKey: a part names nothing; the text has the template it came from.
     """
-    parts = {part: getattr(task, part) for part in KEY_PARTS}
+    original = context["dag"].get_task(task.task_id)
+    templates = {part: getattr(original, part, None) for part in KEY_PARTS}
+    return key_from({part: getattr(task, part) for part in KEY_PARTS}, templates, task.task_id)
+
+
+def key_from(rendered: Mapping[str, Any], templates: Mapping[str, Any], task_id: str) -> GuardKey:
+    """The key that rendered parts name.
+
+    :param templates: what they were rendered from, for the error's text.
+    :raises BadKey: a part names nothing; the text has the template it came from.
+    """
     try:
-        for part, value in parts.items():
+        for part, value in rendered.items():
             if value == "None":
                 raise BadKey(part, value, "is what a template makes of nothing")
-        return GuardKey(**parts)
+        return GuardKey(**rendered)
     except BadKey as error:
-        original = context["dag"].get_task(task.task_id)
-        template = getattr(original, error.part, None)
-        raise BadKey(error.part, error.value, f"{error.why} (from {template!r} of task {task.task_id})") from None
+        template = templates.get(error.part)
+        raise BadKey(error.part, error.value, f"{error.why} (from {template!r} of task {task_id})") from None
 
 
 def owner_of(context: Context, deployment: str, guard_id: str, map_index: int) -> Owner:

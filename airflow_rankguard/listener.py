@@ -34,4 +34,4 @@ def _hand_over(dag_run: DagRun) -> None:
 
         hand_over(dag_run.dag_id, dag_run.run_id)
     except Exception:
-        log.exception("The run guard's listener could not hand over a run; the next start of its key recovers it.")
+        log.exception("Rank Guard's listener could not hand over a run; the next start of its key recovers it.")

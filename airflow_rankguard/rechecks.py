@@ -40,7 +40,7 @@ def _put(recheck: Recheck) -> None:
     try:
         _waiting.put_nowait(recheck)
     except queue.Full:
-        log.warning("Too many ended runs wait for the run guard; %s is left to its key's next start.", recheck.run_id)
+        log.warning("Too many ended runs wait for Rank Guard; %s is left to its key's next start.", recheck.run_id)
 
 
 def _ensure_worker() -> None:
@@ -54,11 +54,14 @@ def _ensure_worker() -> None:
 def _work() -> None:
     while True:
         recheck = _waiting.get()
-        time.sleep(max(0.0, recheck.due - time.monotonic()))
+        if (early := recheck.due - time.monotonic()) > 0:
+            _put(recheck)
+            time.sleep(min(early, PAUSES[0]))  # an earlier one may come meanwhile
+            continue
         try:
             held = _look(recheck)
         except Exception:
-            log.exception("The run guard could not look at %s; its key's next start does.", recheck.run_id)
+            log.exception("Rank Guard could not look at %s; its key's next start does.", recheck.run_id)
             held = True
         if held and recheck.look + 1 < len(PAUSES):
             look = recheck.look + 1

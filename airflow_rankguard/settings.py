@@ -4,6 +4,7 @@ from __future__ import annotations
 
 SECTION = "rankguard"
 DEFAULT_CONN_ID = "rankguard_default"
+DEFAULT_DEPLOYMENT = "airflow"
 
 
 def listens() -> bool:

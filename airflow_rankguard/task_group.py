@@ -69,7 +69,9 @@ class RankGuardTaskGroup(TaskGroup):
         )
         fence = fence_of(acquire)
         for member in members:
-            if not member.inherits_from_empty_operator:
+            # A nested group's release gives its own key back, whoever holds this one.
+            if not member.inherits_from_empty_operator and not isinstance(member, RankGuardReleaseOperator):
                 put_behind(cast("Task", member), fence)
         acquire.as_setup() >> roots  # type: ignore[no-untyped-call]  # likewise
-        leaves >> release.as_teardown(setups=acquire)
+        teardowns = [member for member in members if member.is_teardown]
+        [*leaves, *teardowns] >> release.as_teardown(setups=acquire)

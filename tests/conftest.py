@@ -4,7 +4,6 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +91,8 @@ def owner_engine(database: Database) -> Iterator[Engine]:
 def make_guard(engine: Engine) -> Callable[..., Guard]:
     """Make a guard as tasks have it, with the given `Timings`."""
 
-    def make(*, rounds: int = Timings().rounds, **bounds: timedelta) -> Guard:
-        return Guard(engine, DEPLOYMENT, timings=Timings(rounds=rounds, **bounds))
+    def make(**bounds: Any) -> Guard:
+        return Guard(engine, DEPLOYMENT, timings=Timings(**bounds))
 
     return make
 

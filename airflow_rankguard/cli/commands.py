@@ -149,7 +149,6 @@ CONFIGS = Group(
             _option("--device", action="append", choices=("desktop", "mobile"), help="repeatable (default: desktop)"),
             _option("--depth", type=arguments.positive, default=100, help="results looked at (default: 100)"),
             _option("--tenant", default="", help="whose config it is"),
-            _option("--disabled", action="store_true", help="no schedule may start it"),
         ),
         _verb("list", "list rank configs", "configs:list_configs"),
         _verb(

@@ -24,7 +24,6 @@ def add(args: Namespace) -> ExitCode:
         devices=tuple(map(Device, args.device or (Device.DESKTOP,))),
         depth=args.depth,
         tenant=args.tenant,
-        enabled=not args.disabled,
     )
     with connected(args) as place:
         place.database().transaction(store.add_config, config)

@@ -8,6 +8,7 @@ from airflow_rankguard.cli.connecting import Place, connected
 from airflow_rankguard.cli.exit_codes import ExitCode
 from airflow_rankguard.cli.rendering import Table, present
 from airflow_rankguard.guard import schema
+from airflow_rankguard.settings import DEFAULT_DEPLOYMENT
 
 Finding = tuple[str, bool, str]
 
@@ -35,7 +36,8 @@ def _database(place: Place) -> Finding:
 def _deployment(place: Place) -> Finding:
     if not place.deployment:
         return "deployment", False, "it has no name: say --deployment, or put it into the connection's extras"
-    return "deployment", True, f"its name is {place.deployment!r}"
+    alone = "; other Airflows on this database need other names" if place.deployment == DEFAULT_DEPLOYMENT else ""
+    return "deployment", True, f"its name is {place.deployment!r}{alone}"
 
 
 def _drain(place: Place) -> Finding:

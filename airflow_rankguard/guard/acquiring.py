@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import assert_never
 
-from sqlalchemy import Connection
-
 from airflow_rankguard.guard import rules
-from airflow_rankguard.guard.answers import Answer, AskAirflow, asked
+from airflow_rankguard.guard.answers import AskAirflow
 from airflow_rankguard.guard.database import Database, RowLocked
-from airflow_rankguard.guard.draining import Patience, stamp
-from airflow_rankguard.guard.outcomes import (
-    Acquired,
-    Alive,
-    Contended,
-    Draining,
-    Refused,
-    Stale,
-    Starting,
-    Verdict,
-)
+from airflow_rankguard.guard.draining import Patience
+from airflow_rankguard.guard.judging import Judged, judge_and_reclaim
+from airflow_rankguard.guard.outcomes import Acquired, Alive, Contended, Draining, Refused, Stale, Starting
 from airflow_rankguard.guard.reentering import reenter
-from airflow_rankguard.guard.store import claims, ends, events, looks
-from airflow_rankguard.guard.values import Claim, GuardedRun, GuardKey, Owner, Sighting, Status, Timings
+from airflow_rankguard.guard.store import claims, events, looks
+from airflow_rankguard.guard.values import Claim, GuardedRun, GuardKey, Owner, Sighting, Status
 
 Outcome = Acquired | Refused | Contended
 
@@ -70,6 +61,8 @@ class Acquiring:
         return self._meet(seen)
 
     def _acquired(self, run: GuardedRun) -> Acquired:
+        if self.noted:  # the first look's note of a refusal: it was none in the end
+            self.database.statement(events.take_back_refusal, run.key, self.wanted.owner)
         return Acquired(run=run, reentered=run.id != self.wanted.id, reclaimed=tuple(self.reclaimed))
 
     def _look(self) -> Sighting | None:
@@ -77,56 +70,38 @@ class Acquiring:
         if self.noted:
             return self.database.look(looks.active, key)
         seen = self.database.statement(looks.active_noting_refusal, key, self.wanted.owner)
-        self.noted = seen is not None
+        self.noted = seen is not None and not rules.owns(self.wanted.owner, seen.run)
         return seen
 
     def _meet(self, seen: Sighting) -> Refused | None:
-        answer, verdict = self._verdict(seen)
-        match verdict:
+        judged = self._judge(seen, self.ask)
+        match judged.verdict:
             case Stale():
                 return None
-            case Starting() | Draining() if verdict.until is not None and not self.waited:
-                self._wait(seen, verdict)
+            case Starting() | Draining() as nearly if nearly.until is not None and not self.waited:
+                self._wait(seen, nearly.until)
                 return None
-            case Alive() | Starting() | Draining():
-                return Refused(blocker=seen.run, verdict=verdict, answer=answer, now=seen.now)
+            case Alive() | Starting() | Draining() as blocked:
+                return Refused(blocker=seen.run, verdict=blocked, answer=judged.answer, now=seen.now)
             case unreachable:
                 assert_never(unreachable)
 
-    def _verdict(self, seen: Sighting) -> tuple[Answer, Verdict]:
-        """Judge the blocker and reclaim it when it is stale; one that is stale but writes is draining."""
-        answer, verdict = self._judge(seen)
-        if isinstance(verdict, Stale):
-            verdict = self._reclaim(seen, verdict) or verdict
-        return answer, verdict
+    def _judge(self, seen: Sighting, ask: AskAirflow) -> Judged:
+        owner = self.wanted.owner
+        judged = judge_and_reclaim(self.database, seen, owner.deployment, ask, owner)
+        if judged.ended is not None:
+            self.reclaimed.append(judged.ended)
+        return judged
 
-    def _judge(self, seen: Sighting) -> tuple[Answer, Verdict]:
-        answer = asked(self.ask, seen.run.owner)
-        deployment = self.wanted.owner.deployment
-        verdict = rules.judge(seen, answer, deployment=deployment, timings=self.database.timings)
-        stamp(self.database, seen.run, verdict)
-        return answer, verdict
-
-    def _reclaim(self, seen: Sighting, stale: Stale) -> Draining | None:
-        try:
-            ended = self.database.transaction(reclaim, seen, stale.why, self.wanted.owner, self.database.timings)
-        except RowLocked:
-            return Draining(seen.now + self.database.timings.write_timeout, "a process inside is writing")
-        if ended is not None:
-            self.reclaimed.append(ended)
-        return None
-
-    def _wait(self, seen: Sighting, verdict: Starting | Draining) -> None:
+    def _wait(self, seen: Sighting, until: datetime) -> None:
         """Wait once for a blocker whose end is bounded: a crash must not cost a daily run its day."""
         self.waited = True
-        deadline = (verdict.until or seen.now) + 2 * self.database.timings.poll
-        patience, again = Patience(self.database, deadline - seen.now), seen
-        while again.now < deadline and patience.rest():
+        deadline = until + 2 * self.database.timings.poll
+        patience, ask = Patience(self.database, deadline - seen.now), self.database.sparing(self.ask)
+        latest: Sighting | None = seen
+        while latest is not None and latest.run.id == seen.run.id and latest.now < deadline and patience.rest():
             latest = self.database.look(looks.active, seen.run.key)
-            if latest is None or latest.run.id != seen.run.id:
-                return
-            again = latest
-            if not isinstance(self._verdict(again)[1], Starting | Draining):
+            if latest is not None and not isinstance(self._judge(latest, ask).verdict, Starting | Draining):
                 return
 
 
@@ -135,30 +110,7 @@ def watch(database: Database, key: GuardKey, by: Owner, ask: AskAirflow) -> Refu
     seen = database.look(looks.active, key)
     if seen is None:
         return None
-    answer = asked(ask, seen.run.owner)
-    verdict = rules.judge(seen, answer, deployment=by.deployment, timings=database.timings)
-    stamp(database, seen.run, verdict)
-    if not isinstance(verdict, Stale):
-        return Refused(blocker=seen.run, verdict=verdict, answer=answer, now=seen.now)
-    try:
-        database.transaction(reclaim, seen, verdict.why, by, database.timings)
-    except RowLocked:
-        writing = Draining(seen.now + database.timings.write_timeout, "a process inside is writing")
-        return Refused(blocker=seen.run, verdict=writing, answer=answer, now=seen.now)
-    return None
-
-
-def reclaim(connection: Connection, seen: Sighting, why: str, by: Owner | None, timings: Timings) -> GuardedRun | None:
-    """End a stale run and note why and by whom; None when it moved since it was judged."""
-    ended = ends.end(connection, seen, rules.ending_of(seen.run, why), timings)
-    if ended is not None:
-        event = events.Event(
-            event="reclaimed",
-            key=ended.key,
-            guarded_run_id=ended.id,
-            deployment=ended.owner.deployment,
-            owner=by,
-            reason=why,
-        )
-        events.note(connection, event)
-    return ended
+    judged = judge_and_reclaim(database, seen, by.deployment, ask, by)
+    if isinstance(judged.verdict, Stale):
+        return None
+    return Refused(blocker=seen.run, verdict=judged.verdict, answer=judged.answer, now=seen.now)

@@ -14,11 +14,12 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, NoResultFound, OperationalError
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
+from airflow_rankguard.guard.answers import Answer, AskAirflow
 from airflow_rankguard.guard.dialects import Trouble, trouble
 from airflow_rankguard.guard.engines import READING
 from airflow_rankguard.guard.errors import DatabaseUnavailable, GuardError, SchemaError
 from airflow_rankguard.guard.footing import Footing, examine
-from airflow_rankguard.guard.values import Timings
+from airflow_rankguard.guard.values import Owner, Timings
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,6 +78,20 @@ class Database:
         self.look(lambda _: None)
         assert self._footing is not None
         return self._footing
+
+    def sparing(self, ask: AskAirflow) -> AskAirflow:
+        """Ask Airflow only at every so many looks, and say the same in between: it may be the patient."""
+        told: dict[Owner, Answer] = {}
+        looks = 0
+
+        def answer(owner: Owner) -> Answer:
+            nonlocal looks
+            if looks % self.timings.looks_per_ask == 0 or owner not in told:
+                told[owner] = ask(owner)
+            looks += 1
+            return told[owner]
+
+        return answer
 
     def rest(self, pause: timedelta) -> None:
         """Wait, with no connection held, for the pause give or take a quarter, so that those who collided part ways."""

@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, DateTime, Dialect, Table, TypeDecorator, func, select, true
+from sqlalchemy import ColumnElement, Connection, DateTime, Dialect, Table, TypeDecorator, and_, func, select, true
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
+
+from airflow_rankguard.guard.values import Timings
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -82,6 +84,14 @@ def wait_at_most(connection: Connection, bound: timedelta) -> ColumnElement[bool
 def end_when_idle(connection: Connection, bound: timedelta) -> ColumnElement[bool]:
     """A condition, always true, after which the server ends the session if its transaction stands idle for longer."""
     return _set_locally(connection, "idle_in_transaction_session_timeout", _milliseconds(bound))
+
+
+def bounded(connection: Connection, timings: Timings) -> ColumnElement[bool]:
+    """A condition, always true, of every sentence that writes: no row is waited for, or kept, beyond the bounds."""
+    return and_(
+        wait_at_most(connection, timings.lock_timeout),
+        end_when_idle(connection, timings.write_timeout),
+    )
 
 
 def commit_without_flush(connection: Connection) -> ColumnElement[bool]:

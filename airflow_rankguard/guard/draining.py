@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -14,6 +15,8 @@ from airflow_rankguard.guard.errors import StillInside
 from airflow_rankguard.guard.outcomes import Ending, Stale, Verdict
 from airflow_rankguard.guard.store import ends, looks
 from airflow_rankguard.guard.values import GuardedRun, GuardKey, Presence, Sighting
+
+WRITING = "a process inside is writing"
 
 
 class Patience:
@@ -53,13 +56,14 @@ def drain(database: Database, run_id: UUID, token: int, ask: AskAirflow, patienc
 
     :raises StillInside: somebody was, for longer than the patience.
     """
+    sparing = database.sparing(ask)
     while True:
         seen = database.look(looks.run, run_id)
         if seen is None or not seen.run.active or seen.run.token != token:
             return None
         if not seen.presences:
             return Drained(seen=seen)
-        verdict = rules.drain(seen, asked(ask, seen.run.owner), "its doors are closed", database.timings)
+        verdict = rules.drain(seen, asked(sparing, seen.run.owner), "its doors are closed", database.timings)
         stamp(database, seen.run, verdict)
         if isinstance(verdict, Stale):
             return Drained(seen=seen, gave_up=verdict.why)
@@ -67,10 +71,11 @@ def drain(database: Database, run_id: UUID, token: int, ask: AskAirflow, patienc
 
 
 def stamp(database: Database, run: GuardedRun, verdict: Verdict) -> None:
-    """Keep the row's note of when its work's end was first seen in step with a verdict."""
+    """Keep the row's note of when its work's end was first seen in step with a verdict; a locked row keeps its own."""
     seen = rules.end_to_stamp(run, verdict)
     if seen is not None:
-        database.statement(ends.stamp_end, run, seen=seen)
+        with suppress(RowLocked):
+            database.statement(ends.stamp_end, run, database.timings, seen=seen)
 
 
 def finish(
@@ -86,7 +91,7 @@ def finish(
         try:
             ended = database.transaction(ends.end, drained.seen, said, database.timings)
         except RowLocked:
-            patience.rest_or_raise(drained.seen.run.key, drained.seen.presences, "a process inside is writing")
+            patience.rest_or_raise(drained.seen.run.key, drained.seen.presences, WRITING)
             continue
         if ended is not None:
             return ended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from uuid import UUID
 
 from sqlalchemy import Connection
@@ -9,7 +10,7 @@ from sqlalchemy import Connection
 from airflow_rankguard.guard import rules
 from airflow_rankguard.guard.answers import AskAirflow
 from airflow_rankguard.guard.database import Database, RowLocked
-from airflow_rankguard.guard.draining import Patience, finish
+from airflow_rankguard.guard.draining import WRITING, Patience, finish
 from airflow_rankguard.guard.outcomes import Ended, Ending, Unchanged
 from airflow_rankguard.guard.store import ends, events, looks
 from airflow_rankguard.guard.values import Cause, GuardedRun, Owner, Sighting, Status, Timings
@@ -25,9 +26,10 @@ def release(
     """
     settling = Patience(database, database.timings.settle)
     while True:
-        run = database.statement(ends.end_if_empty, run_id, token, ending, database.timings)
-        if run is not None:
-            return Ended(run=run)
+        with suppress(RowLocked):
+            run = database.statement(ends.end_if_empty, run_id, token, ending, database.timings)
+            if run is not None:
+                return Ended(run=run)
         seen = database.look(looks.run, run_id)
         if not _is_held(seen, token):
             return _taken_back(database, seen, ask, ending, owner)
@@ -61,13 +63,13 @@ def force(database: Database, run_id: UUID, ask: AskAirflow, reason: str, by: st
     :param now: do not wait for those inside; their work may then overlap with the next holder's.
     :raises StillInside: somebody was inside for longer than the patience; whoever looks after they left ends the run.
     """
-    seen = database.look(looks.run, run_id)
-    if seen is None or not seen.run.active:
-        return _unchanged(database, seen)
     ending = Ending(status=Status.FAILED, cause=Cause.FORCED, reason=f"{reason} (by {by})")
-    closed = database.transaction(_close_by_force, seen.run, ending, by, database.timings)
-    if closed is None:
-        return force(database, run_id, ask, reason, by, now=now)
+    closed = None
+    while closed is None:
+        seen = database.look(looks.run, run_id)
+        if seen is None or not seen.run.active:
+            return _unchanged(database, seen)
+        closed = database.transaction(_close_by_force, seen.run, ending, by, database.timings)
     patience = Patience(database, database.timings.patience)
     if now:
         ended = _end_over(database, closed, ending, patience)
@@ -100,7 +102,7 @@ def _end_over(database: Database, closed: GuardedRun, ending: Ending, patience: 
         try:
             return database.transaction(ends.end, seen, ending, database.timings)
         except RowLocked:
-            patience.rest_or_raise(closed.key, seen.presences, "a process inside is writing")
+            patience.rest_or_raise(closed.key, seen.presences, WRITING)
     return None
 
 
@@ -119,7 +121,8 @@ def _unchanged(database: Database, seen: Sighting | None) -> Unchanged:
     if active is None:
         return Unchanged(run=run, holder=None, why=ended)
     holder = active.run
-    return Unchanged(run=run, holder=holder, why=f"{ended}; lost to {holder.owner} at {_clock(holder)} UTC")
+    went = "given to" if run.cause == Cause.RELEASED else "lost to"
+    return Unchanged(run=run, holder=holder, why=f"{ended}; {went} {holder.owner} at {_clock(holder)} UTC")
 
 
 def _clock(run: GuardedRun) -> str:

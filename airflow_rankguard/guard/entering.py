@@ -15,7 +15,6 @@ from airflow_rankguard.guard.draining import Patience, finish
 from airflow_rankguard.guard.errors import GuardLost
 from airflow_rankguard.guard.outcomes import Entered
 from airflow_rankguard.guard.reentering import reenter
-from airflow_rankguard.guard.rules import Reentry
 from airflow_rankguard.guard.store import claims, events, looks, presences
 from airflow_rankguard.guard.values import Claim, Entry, GuardedRun, Presence, Sighting, Timings
 
@@ -45,11 +44,11 @@ class Entering:
         while True:
             try:
                 inside = self.database.statement(presences.enter, self.entry, self.database.timings)
+                if inside is not None:
+                    return inside
+                self._understand(self.database.look(looks.active, self.entry.key))
             except RowLocked:
-                inside = None
-            if inside is not None:
-                return inside
-            self._understand(self.database.look(looks.active, self.entry.key))
+                self.patience.rest_or_raise(self.entry.key, (), "another transaction holds the row")
 
     def _understand(self, seen: Sighting | None) -> None:
         """Do what lets the next try succeed: take the key back, adopt the gate's claim, or wait."""
@@ -60,13 +59,10 @@ class Entering:
             raise self._lost(f"it went to {seen.run.owner} at {seen.run.since:%Y-%m-%d %H:%M:%S} UTC", seen.run)
         elif not seen.run.owner.guard_id:
             reenter(self.database, seen, entry.owner, entry.life, self.ask)
-        elif self._is_of_earlier_life(seen.run):
+        elif rules.is_earlier_life(entry.life, seen.run):
             raise self._lost("a later life of this run holds it", seen.run)
         else:
             self._wait(seen)
-
-    def _is_of_earlier_life(self, run: GuardedRun) -> bool:
-        return rules.reentry(run, replace(self.entry.life, try_number=run.life.try_number)) is Reentry.SUPERSEDED
 
     def _take_back(self) -> None:
         past = self.database.look(looks.past, self.entry.key, self.entry.owner)
@@ -79,7 +75,7 @@ class Entering:
         self.database.transaction(_take_back, self.entry, self.database.timings)
 
     def _wait(self, seen: Sighting) -> None:
-        other = rules.earlier_try(seen.presences, self.entry.member, self.entry.id)
+        other = rules.other_process(seen.presences, self.entry.member, self.entry.id)
         if other is None:
             self._wait_at_the_door(seen)
             return

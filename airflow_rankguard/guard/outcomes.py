@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from airflow_rankguard.guard.answers import Answer
-from airflow_rankguard.guard.values import GuardedRun, GuardKey, Presence, Status
+from airflow_rankguard.guard.values import Cause, GuardedRun, GuardKey, Presence, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Ending:
     """How a run ends."""
 
     status: Status
-    cause: str
+    cause: Cause
     reason: str | None = None
 
 

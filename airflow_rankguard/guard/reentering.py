@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from airflow_rankguard.guard import rules
 from airflow_rankguard.guard.answers import AskAirflow
 from airflow_rankguard.guard.database import Database, RowLocked
-from airflow_rankguard.guard.draining import Patience, drain, finish
+from airflow_rankguard.guard.draining import WRITING, Patience, drain, finish
 from airflow_rankguard.guard.errors import GuardLost
 from airflow_rankguard.guard.rules import Reentry
 from airflow_rankguard.guard.store import claims, ends, events
@@ -53,7 +53,7 @@ def _begin_new_life(
     try:
         return database.transaction(_reopen, seen, owner, life, database.timings)
     except RowLocked:
-        patience.rest_or_raise(seen.run.key, seen.presences, "a process inside is writing")
+        patience.rest_or_raise(seen.run.key, seen.presences, WRITING)
         return None
 
 

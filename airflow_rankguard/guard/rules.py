@@ -64,7 +64,8 @@ def judge(sighting: Sighting, answer: Answer, *, deployment: str, timings: Timin
             until = run.since + timings.startup_grace
             return Starting(until, f"its DagRun is missing, in grace until {until:%H:%M:%S} UTC")
         case Existence.GONE:
-            return drain(sighting, answer, "its DagRun was not found", timings)
+            gone = "was not found" if answer.state == RunState.MISSING else "was deleted and created anew"
+            return drain(sighting, answer, f"its DagRun {gone}", timings)
 
 
 def existence(run: GuardedRun, answer: Answer) -> Existence:
@@ -148,13 +149,23 @@ def reentry(run: GuardedRun, life: Life) -> Reentry:
     return Reentry.NEW_LIFE if mine > theirs else Reentry.SUPERSEDED
 
 
+def is_earlier_life(life: Life, run: GuardedRun) -> bool:
+    """Say whether a task speaks for an earlier DagRun of the same name than the one that a row records.
+
+    Within one start the clear number says nothing here: a clear of other tasks raises it while this one works on.
+    """
+    if life.run_started_at is None or run.life.run_started_at is None:
+        return life.clear_number < run.life.clear_number
+    return life.run_started_at < run.life.run_started_at
+
+
 def _is_later_start(life: Life, other: Life) -> bool:
     if life.run_started_at is None or other.run_started_at is None:
         return False
     return life.run_started_at > other.run_started_at
 
 
-def earlier_try(presences: Iterable[Presence], member: Member, own: UUID) -> Presence | None:
+def other_process(presences: Iterable[Presence], member: Member, own: UUID) -> Presence | None:
     """Find the presence of another process of the same task instance, whatever its try."""
     for presence in presences:
         same = (presence.member.task_id, presence.member.map_index) == (member.task_id, member.map_index)

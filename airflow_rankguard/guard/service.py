@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine
 
 from airflow_rankguard.guard import acquiring, ending, entering, sweeping
 from airflow_rankguard.guard.acquiring import Acquiring, Outcome
-from airflow_rankguard.guard.answers import AskAirflow
+from airflow_rankguard.guard.answers import Answer, AskAirflow, RunState
 from airflow_rankguard.guard.database import Database
 from airflow_rankguard.guard.errors import GuardLost
 from airflow_rankguard.guard.outcomes import Ended, Ending, Entered, Refused, Swept, Unchanged
@@ -79,7 +79,7 @@ class Guard:
         :raises GuardLost: a later life of the owner holds the key.
         """
         wanted = Claim(id=uuid4(), key=key, owner=owner, life=life, run_type=run_type, requested_by=requested_by)
-        return Acquiring(self._database, wanted, ask).outcome()
+        return Acquiring(self._database, wanted, self._asking(ask)).outcome()
 
     def claim(
         self,
@@ -102,7 +102,7 @@ class Guard:
             run_type=run_type,
             requested_by=requested_by,
         )
-        return Acquiring(self._database, wanted, ask).outcome()
+        return Acquiring(self._database, wanted, self._asking(ask)).outcome()
 
     def watch(self, key: GuardKey, by: Owner, ask: AskAirflow) -> Refused | None:
         """See whether a key could be taken now, without taking it; a stale holder is reclaimed on the way.
@@ -110,7 +110,7 @@ class Guard:
         :param by: who looks; noted when it reclaims.
         :returns: None when nobody holds the key, else who does and why.
         """
-        return acquiring.watch(self._database, key, by, ask)
+        return acquiring.watch(self._database, key, by, self._asking(ask))
 
     def enter(self, key: GuardKey, owner: Owner, life: Life, member: Member, ask: AskAirflow) -> Entered:
         """Let a guarded task's process inside.
@@ -119,7 +119,7 @@ class Guard:
         :raises StillInside: closed doors, or an earlier process of the task, outlasted the patience.
         """
         entry = Entry(id=uuid4(), key=key, owner=owner, life=life, member=member)
-        return entering.enter(self._database, entry, ask)
+        return entering.enter(self._database, entry, self._asking(ask))
 
     def leave(self, presence: Presence) -> bool:
         """Record that a process went out; False when its presence was gone already."""
@@ -142,7 +142,7 @@ class Guard:
         :raises StillInside: somebody was inside for longer than the patience; the doors stay closed.
         """
         said = Ending(status=status, cause=Cause.RELEASED, reason=reason)
-        return ending.release(self._database, run_id, token, ask, said, owner)
+        return ending.release(self._database, run_id, token, self._asking(ask), said, owner)
 
     def fail(self, run_id: UUID, token: int, ask: AskAirflow, reason: str) -> Ended | Unchanged:
         """Release as failed, with the reason."""
@@ -161,7 +161,7 @@ class Guard:
         """
         if not reason.strip():
             raise ValueError("A forced release needs a reason; it is kept with the run.")
-        return ending.force(self._database, run_id, ask, reason.strip(), by, now=now)
+        return ending.force(self._database, run_id, self._asking(ask), reason.strip(), by, now=now)
 
     def assert_held(self, key: GuardKey, presence: Presence) -> None:
         """Check that a process still counts as inside a run that holds the key.
@@ -179,7 +179,10 @@ class Guard:
 
         :param connection: to the guard database, in the transaction that writes.
         :raises GuardLost: the process no longer counts as inside; roll back.
+        :raises ValueError: the connection commits each statement by itself, so that nothing would be kept.
         """
+        if connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
+            raise ValueError("protect() needs a transaction, and this connection commits each statement by itself.")
         if not presences.hold(connection, presence, self.timings):
             raise self._lost(key)
 
@@ -224,6 +227,16 @@ class Guard:
         :returns: how many runs there were.
         """
         return self._database.transaction(deployments.rename, old, new)
+
+    def _asking(self, ask: AskAirflow) -> AskAirflow:
+        """Ask about this deployment's runs only: of another's, this Airflow does not even know that they are gone."""
+
+        def answer(owner: Owner) -> Answer:
+            if owner.deployment != self.deployment:
+                return Answer(state=RunState.UNKNOWN, why=f"it belongs to deployment {owner.deployment!r}")
+            return ask(owner)
+
+        return answer
 
     def _pruned(self, sentence: prunes.Sentence, before: datetime, batch: int) -> int:
         total = 0

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from airflow_rankguard.guard import rules
-from airflow_rankguard.guard.acquiring import reclaim
 from airflow_rankguard.guard.answers import AskAirflow, RunState, asked
-from airflow_rankguard.guard.database import Database, RowLocked
-from airflow_rankguard.guard.draining import stamp
+from airflow_rankguard.guard.database import Database
 from airflow_rankguard.guard.errors import GuardError, WrongAirflow
-from airflow_rankguard.guard.outcomes import Stale, Swept
+from airflow_rankguard.guard.judging import judge, judge_and_reclaim
+from airflow_rankguard.guard.outcomes import Swept
 from airflow_rankguard.guard.store import looks
 from airflow_rankguard.guard.values import GuardedRun
 
@@ -54,13 +52,9 @@ def _swept(database: Database, deployment: str, ask: AskAirflow, run: GuardedRun
         seen = database.look(looks.run, run.id)
         if seen is None or not seen.run.active:
             return Swept(run=run, error="it ended meanwhile")
-        verdict = rules.judge(seen, asked(ask, run.owner), deployment=deployment, timings=database.timings)
         if dry_run:
-            return Swept(run=seen.run, verdict=verdict)
-        stamp(database, seen.run, verdict)
-        ended = isinstance(verdict, Stale) and database.transaction(reclaim, seen, verdict.why, None, database.timings)
-        return Swept(run=ended or seen.run, verdict=verdict, reclaimed=bool(ended))
-    except RowLocked:
-        return Swept(run=run, error="a process inside is writing")
+            return Swept(run=seen.run, verdict=judge(database, seen, deployment, ask).verdict)
+        judged = judge_and_reclaim(database, seen, deployment, ask, None)
+        return Swept(run=judged.ended or seen.run, verdict=judged.verdict, reclaimed=judged.ended is not None)
     except GuardError as error:
         return Swept(run=run, error=str(error))

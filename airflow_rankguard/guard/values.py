@@ -174,6 +174,7 @@ class Timings:
     :param settle: how long a release looks again before it calls what is inside a drain.
     :param patience: how long one call waits for others to leave.
     :param poll: the pause between two looks.
+    :param looks_per_ask: how many looks of one wait share an answer of Airflow's.
     :param rounds: how often a lost race is run again.
     """
 
@@ -184,11 +185,8 @@ class Timings:
     settle: timedelta = timedelta(seconds=2)
     patience: timedelta = timedelta(minutes=10)
     poll: timedelta = timedelta(milliseconds=250)
+    looks_per_ask: int = 8
     rounds: int = 12
-
-
-def _index(map_index: int) -> str:
-    return f"[{map_index}]" if map_index >= 0 else ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -218,3 +216,7 @@ class Entry:
     life: Life
     member: Member
     replaced: UUID | None = None
+
+
+def _index(map_index: int) -> str:
+    return f"[{map_index}]" if map_index >= 0 else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 
-from airflow_rankguard.settings import DEFAULT_CONN_ID
+from airflow_rankguard.settings import DEFAULT_CONN_ID, DEFAULT_DEPLOYMENT
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -38,7 +38,7 @@ class RankGuardHook(BaseHook):
 
     conn_name_attr = "rankguard_conn_id"
     default_conn_name = DEFAULT_CONN_ID
-    hook_name = "Rank guard"
+    hook_name = "Rank Guard"
 
     def __init__(self, rankguard_conn_id: str = DEFAULT_CONN_ID) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class RankGuardHook(BaseHook):
     @property
     def deployment(self) -> str:
         """This Airflow's name among those that share the guard database."""
-        name: str = self.connection.extra_dejson.get("deployment") or "airflow"
+        name: str = self.connection.extra_dejson.get("deployment") or DEFAULT_DEPLOYMENT
         return name
 
     @cached_property
@@ -117,7 +117,7 @@ class RankGuardHook(BaseHook):
         return Guard(self.engine, self.deployment, timings=self.timings)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Say whether the guard would work here, in a sentence for the connection form."""
+        """Say whether the guard would work here, in a sentence."""
         from airflow_rankguard.guard.schema import check  # noqa: PLC0415
 
         try:

@@ -56,7 +56,8 @@ class RankGuardAcquireOperator(BaseOperator):
         retry_delay: timedelta = RETRY_DELAY,
         **kwargs: Any,
     ) -> None:
-        super().__init__(retries=retries, retry_delay=retry_delay, **kwargs)
+        # The tasks it guards read what it took, whatever the DAG's default arguments say.
+        super().__init__(retries=retries, retry_delay=retry_delay, **{**kwargs, "do_xcom_push": True})
         self.kind = kind
         self.resource = resource
         self.tenant = tenant
@@ -116,7 +117,8 @@ class RankGuardAcquireOperator(BaseOperator):
 
     def _refuse(self, refused: Refused, context: Context) -> NoReturn:
         blocker = refused.blocker
-        self.blocking_run = run_path(blocker.owner.dag_id, blocker.owner.run_id)
+        if refused.answer.state in ("queued", "running", "success", "failed"):
+            self.blocking_run = run_path(blocker.owner.dag_id, blocker.owner.run_id)
         told = {
             "id": str(blocker.id),
             "dag_id": blocker.owner.dag_id,

@@ -290,3 +290,29 @@ def test_another_key_of_the_same_owner_stays_closed(stage: Stage) -> None:
     stage.held("r2")
     with pytest.raises(GuardLost, match="it went to DAG rank_check run r2"):
         stage.enter("r1")
+
+
+def test_a_member_finishes_an_end_that_only_waited(stage: Stage) -> None:
+    """A release gave up, then the last one left: the run ends as was meant, and the member takes the key back."""
+    run = stage.held()
+    work = stage.enter(task="work")
+    with pytest.raises(StillInside):
+        stage.release(run)
+    stage.guard.leave(work.presence)
+    entered = stage.enter(task="publish")
+    assert stage.row(run).status == Status.COMPLETED
+    assert entered.run.id != run.id
+
+
+def test_a_retry_takes_its_earlier_process_out_of_a_releases_way(make_stage: MakeStage) -> None:
+    """A release waits behind closed doors for a process whose own retry stands at the door: neither waits for ever."""
+    stage = make_stage(patience=timedelta(seconds=5))
+    run = stage.held()
+    earlier = stage.enter(try_number=1)
+    with pytest.raises(StillInside):
+        make_stage().release(run)
+    later = stage.enter(try_number=2)
+    assert stage.row(run).status == Status.COMPLETED
+    assert later.run.id != run.id
+    with pytest.raises(GuardLost):
+        stage.guard.assert_held(key(), earlier.presence)

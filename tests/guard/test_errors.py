@@ -170,6 +170,14 @@ def test_a_read_only_server(stage: Stage, database: Database, used: bool) -> Non
 
 
 @pytest.mark.backends("postgres")
+def test_a_standby_is_refused_before_it_is_read(stage: Stage, database: Database) -> None:
+    """What it says may be old: not even a look is believed."""
+    make_read_only(database, stage.engine)
+    with pytest.raises(DatabaseUnavailable, match="points at a standby or a server in read-only mode"):
+        stage.holder()
+
+
+@pytest.mark.backends("postgres")
 def test_a_role_without_its_rights(stage: Stage, query: Query) -> None:
     """A role that may not write is told so, and where to read what it needs."""
     query("REVOKE INSERT ON guarded_runs FROM rankguard_task")

@@ -1,7 +1,10 @@
 """Freeing a key by hand: with a reason, drained or now, and not undone by the run's own release."""
 
+from collections.abc import Callable
+
 import pytest
 
+from airflow_rankguard.guard.answers import RunState
 from airflow_rankguard.guard.errors import GuardLost, StillInside
 from airflow_rankguard.guard.outcomes import Ended, Unchanged
 from airflow_rankguard.guard.values import Cause, Status
@@ -63,6 +66,17 @@ def test_a_forced_release_of_an_old_row_leaves_the_holder_alone(stage: Stage) ->
         assert said.holder == holder
     assert stage.row(holder) == holder
     assert stage.happened(old) == []
+
+
+def test_those_inside_of_a_foreign_run_are_not_given_up(make_stage: Callable[..., Stage]) -> None:
+    """This Airflow does not know them: a forced release waits for them, whatever it says of a run of that name."""
+    here, there = make_stage("here"), make_stage("there")
+    run = here.held("r1")
+    here.enter("r1")
+    there.answers["r1"] = RunState.MISSING
+    with pytest.raises(StillInside):
+        there.force(run)
+    assert there.row(run).active
 
 
 @pytest.mark.parametrize("reason", ["", " \n"])

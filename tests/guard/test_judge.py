@@ -59,7 +59,10 @@ NOBODY_INSIDE = [
         id="the grace counts from the present life",
     ),
     pytest.param(
-        {}, says(RUNNING, run_started_at=LATER, clear_number=0), Stale("its DagRun was not found"), id="created anew"
+        {},
+        says(RUNNING, run_started_at=LATER, clear_number=0),
+        Stale("its DagRun was deleted and created anew"),
+        id="created anew",
     ),
     pytest.param(
         IN_GRACE,

@@ -37,8 +37,8 @@ def test_the_first_look_at_an_end_is_stamped(stamped: bool, verdict: Verdict, st
 def test_a_stale_run_ends_as_its_doors_promise() -> None:
     """Whoever finishes a release or a force-release keeps its status, cause and reason; else it was reclaimed."""
     closed = a_run(**CLOSED | {"reason": "all done"})
-    assert rules.ending_of(closed, "stale") == Ending(status=Status.COMPLETED, cause="released", reason="all done")
-    assert rules.ending_of(a_run(), "stale") == Ending(status=Status.FAILED, cause="reclaimed", reason="stale")
+    assert rules.ending_of(closed, "stale") == Ending(status=Status.COMPLETED, cause=Cause.RELEASED, reason="all done")
+    assert rules.ending_of(a_run(), "stale") == Ending(status=Status.FAILED, cause=Cause.RECLAIMED, reason="stale")
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_which_process_is_an_earlier_one_of_the_task() -> None:
     """The same task and map index under another presence, whatever its try; never the own presence."""
     mine, other = inside(), inside(try_number=2)
     strangers = [inside("other"), inside(map_index=0)]
-    assert rules.earlier_try([*strangers, mine], mine.member, mine.id) is None
-    assert rules.earlier_try([*strangers, mine, other], mine.member, mine.id) is other
+    assert rules.other_process([*strangers, mine], mine.member, mine.id) is None
+    assert rules.other_process([*strangers, mine, other], mine.member, mine.id) is other
 
 
 ENDED = {"status": Status.FAILED, "ended_at": NOW, "reason": "typo"}

@@ -183,6 +183,7 @@ def test_a_run_that_is_written_under_is_left_for_later(make_stage: MakeStage, ow
     with owner_engine.begin() as writing:
         stage.guard.protect(writing, key(), work.presence)
         found = {each.run.key.resource: each for each in stage.guard.sweep(stage.answers)}
-        assert found["42"].error == "a process inside is writing"
+        assert isinstance(found["42"].verdict, Draining)
+        assert found["42"].verdict.why == "a process inside is writing"
     assert stage.row(run).active
     assert stage.holder("z") is None

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, literal, null, select, update
 
-from airflow_rankguard.guard.dialects import clock, end_when_idle, insert, wait_at_most
+from airflow_rankguard.guard.dialects import bounded, clock, insert
 from airflow_rankguard.guard.store.presences import forget
 from airflow_rankguard.guard.store.rows import is_key, run_if, run_of
 from airflow_rankguard.guard.tables import guarded_runs as runs
@@ -31,7 +31,7 @@ def claim(connection: Connection, wanted: Claim, timings: Timings) -> GuardedRun
     """
     newest = select((func.coalesce(func.max(runs.c.term), 0) + 1).label("term")).where(is_key(wanted.key)).subquery()
     values = {**_claimed(wanted), "term": newest.c.term, "token": newest.c.term * LIVES_PER_TERM}
-    source = select(*values.values()).select_from(newest).where(wait_at_most(connection, timings.lock_timeout))
+    source = select(*values.values()).select_from(newest).where(bounded(connection, timings))
     statement = insert(connection, runs).from_select(list(values), source).on_conflict_do_nothing().returning(runs)
     return run_if(connection.execute(statement).one_or_none())
 
@@ -73,8 +73,7 @@ def reopen(connection: Connection, seen: Sighting, owner: Owner, life: Life, tim
             runs.c.ended_at.is_(None),
             func.coalesce(runs.c.cause, "") != Cause.FORCED,
             runs.c.entries == seen.run.entries,
-            wait_at_most(connection, timings.lock_timeout),
-            end_when_idle(connection, timings.write_timeout),
+            bounded(connection, timings),
         )
         .values(
             status=Status.RUNNING,

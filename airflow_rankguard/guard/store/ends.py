@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import Column, ColumnElement, Connection, case, func, literal, select, update
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from airflow_rankguard.guard.dialects import clock, end_when_idle, wait_at_most
+from airflow_rankguard.guard.dialects import bounded, clock
 from airflow_rankguard.guard.outcomes import Ending
 from airflow_rankguard.guard.store.presences import forget
 from airflow_rankguard.guard.store.rows import run_if, run_of
@@ -28,9 +28,7 @@ def end_if_empty(
     before = runs.alias("before")
     snapshot = select(before.c.entries).where(before.c.id == run_id).scalar_subquery()
     somebody = select(inside.c.id).where(inside.c.guarded_run_id == run_id).exists()
-    statement = _end(run_id, token, ending).where(
-        ~somebody, runs.c.entries == snapshot, wait_at_most(connection, timings.lock_timeout)
-    )
+    statement = _end(run_id, token, ending).where(~somebody, runs.c.entries == snapshot, bounded(connection, timings))
     return run_if(connection.execute(statement).one_or_none())
 
 
@@ -38,8 +36,7 @@ def end(connection: Connection, seen: Sighting, ending: Ending, timings: Timings
     """End a run whose presences were judged gone or given up; None when anybody entered, or the row moved, since."""
     statement = _end(seen.run.id, seen.run.token, ending).where(
         runs.c.entries == seen.run.entries,
-        wait_at_most(connection, timings.lock_timeout),
-        end_when_idle(connection, timings.write_timeout),
+        bounded(connection, timings),
     )
     row = connection.execute(statement).one_or_none()
     if row is None:
@@ -89,7 +86,7 @@ def close_doors(
             runs.c.id == run_id,
             runs.c.token == token,
             runs.c.ended_at.is_(None),
-            wait_at_most(connection, timings.lock_timeout),
+            bounded(connection, timings),
         )
         .values(ending_at=func.coalesce(runs.c.ending_at, clock()), **promised)
         .returning(runs)
@@ -97,7 +94,7 @@ def close_doors(
     return run_if(connection.execute(statement).one_or_none())
 
 
-def stamp_end(connection: Connection, run: GuardedRun, *, seen: bool) -> None:
+def stamp_end(connection: Connection, run: GuardedRun, timings: Timings, *, seen: bool) -> None:
     """Note when the end of a run's work was first seen, or take that back."""
     stamped = func.coalesce(runs.c.ended_seen_at, clock()) if seen else literal(None, runs.c.ended_seen_at.type)
     connection.execute(
@@ -107,6 +104,7 @@ def stamp_end(connection: Connection, run: GuardedRun, *, seen: bool) -> None:
             runs.c.token == run.token,
             runs.c.ended_at.is_(None),
             runs.c.entries == run.entries,
+            bounded(connection, timings),
         )
         .values(ended_seen_at=stamped)
     )

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, and_, func, literal, not_, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, literal, not_, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from airflow_rankguard.guard.dialects import clock, commit_without_flush, insert
@@ -83,22 +83,25 @@ def refusal(connection: Connection, key: GuardKey, owner: Owner) -> postgresql.I
     return insert(connection, guard_events).from_select(list(values), source)
 
 
+def take_back_refusal(connection: Connection, key: GuardKey, owner: Owner) -> None:
+    """Forget the last note that the owner was refused: in the end it was not."""
+    last = select(func.max(guard_events.c.id)).where(_is_refusal(key, owner)).scalar_subquery()
+    connection.execute(delete(guard_events).where(guard_events.c.id == last))
+
+
 def last_refusal(connection: Connection, key: GuardKey, owner: Owner) -> datetime | None:
     """Find when the owner was last refused a key."""
-    found: datetime | None = connection.scalar(
-        select(func.max(guard_events.c.at)).where(
-            guard_events.c.event == "refused",
-            guard_events.c.deployment == owner.deployment,
-            guard_events.c.dag_id == owner.dag_id,
-            guard_events.c.run_id == owner.run_id,
-            guard_events.c.guard_id == owner.guard_id,
-            guard_events.c.map_index == owner.map_index,
-            guard_events.c.tenant == key.tenant,
-            guard_events.c.kind == key.kind,
-            guard_events.c.resource == key.resource,
-        )
-    )
+    found: datetime | None = connection.scalar(select(func.max(guard_events.c.at)).where(_is_refusal(key, owner)))
     return found
+
+
+def _is_refusal(key: GuardKey, owner: Owner) -> ColumnElement[bool]:
+    event = guard_events.c
+    whose = (
+        event[part] == getattr(owner, part) for part in ("deployment", "dag_id", "run_id", "guard_id", "map_index")
+    )
+    of_key = (event[part] == getattr(key, part) for part in ("tenant", "kind", "resource"))
+    return and_(event.event == "refused", *whose, *of_key)
 
 
 def of_run(connection: Connection, run_id: UUID) -> list[Event]:

@@ -9,7 +9,9 @@ from sqlalchemy import (
     Connection,
     Executable,
     FromClause,
+    Select,
     and_,
+    case,
     delete,
     literal,
     or_,
@@ -19,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
-from airflow_rankguard.guard.dialects import clock, end_when_idle, insert, is_postgresql, wait_at_most
+from airflow_rankguard.guard.dialects import bounded, clock, end_when_idle, insert, is_postgresql
 from airflow_rankguard.guard.outcomes import Entered
 from airflow_rankguard.guard.store.rows import is_key, is_owner, presence_of, run_of
 from airflow_rankguard.guard.tables import guard_presence as inside
@@ -66,25 +68,30 @@ def _open_door(connection: Connection, entry: Entry, timings: Timings) -> Return
             runs.c.ending_at.is_(None),
             _is_not_of_a_later_life(entry.life),
             ~_another_process_is_inside(entry),
-            wait_at_most(connection, timings.lock_timeout),
+            bounded(connection, timings),
         )
         .values(
             entries=runs.c.entries + 1,
             ended_seen_at=None,
             run_started_at=literal(entry.life.run_started_at, runs.c.run_started_at.type),
-            clear_number=entry.life.clear_number,
+            clear_number=_clear_number(entry.life),
         )
         .returning(runs)
     )
 
 
 def _is_not_of_a_later_life(life: Life) -> ColumnElement[bool]:
-    not_cleared_since = runs.c.clear_number <= life.clear_number
+    """``rules.is_earlier_life``, turned round and in SQL."""
     if life.run_started_at is None:
-        return not_cleared_since
-    started = runs.c.run_started_at
-    same_start = or_(started.is_(None), started == life.run_started_at)
-    return or_(started < life.run_started_at, and_(same_start, not_cleared_since))
+        return runs.c.clear_number <= life.clear_number
+    unknown = and_(runs.c.run_started_at.is_(None), runs.c.clear_number <= life.clear_number)
+    return or_(unknown, runs.c.run_started_at <= life.run_started_at)
+
+
+def _clear_number(life: Life) -> ColumnElement[int]:
+    """Within one start the larger number stays, else the new start's counts."""
+    kept = and_(runs.c.run_started_at == life.run_started_at, runs.c.clear_number > life.clear_number)
+    return case((kept, runs.c.clear_number), else_=life.clear_number)
 
 
 def _another_process_is_inside(entry: Entry) -> ColumnElement[bool]:
@@ -122,7 +129,7 @@ def _record(connection: Connection, entry: Entry, run: FromClause) -> ReturningI
 
 def leave(connection: Connection, presence: Presence, timings: Timings) -> bool:
     """Go out; False when the presence was gone already."""
-    statement = delete(inside).where(_is(presence), wait_at_most(connection, timings.lock_timeout))
+    statement = delete(inside).where(_is(presence), bounded(connection, timings))
     return connection.execute(statement).rowcount == 1
 
 
@@ -157,7 +164,7 @@ def _is(presence: Presence) -> ColumnElement[bool]:
     )
 
 
-def _held(presence: Presence):  # type: ignore[no-untyped-def]
+def _held(presence: Presence) -> Select[tuple[UUID]]:
     return (
         select(inside.c.id)
         .join(runs, runs.c.id == inside.c.guarded_run_id)

@@ -44,7 +44,10 @@ INTENDED = {
         "guarded_runs_term",
         "guard_events_owner",
     },
-    "acquire, reclaiming": {"guarded_runs_term", "guarded_runs_active_key", "guarded_runs_pkey"},
+    "acquire, reclaiming": {
+        *("guarded_runs_term", "guarded_runs_active_key", "guarded_runs_pkey"),
+        *("guard_events_owner", "guard_events_pkey"),
+    },
     "look": {"guarded_runs_active_key"},
     "look_run": {"guarded_runs_pkey"},
     "force_release": {"guarded_runs_pkey"},

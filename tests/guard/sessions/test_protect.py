@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from airflow_rankguard.guard.answers import RunState
 from airflow_rankguard.guard.errors import GuardLost
 from airflow_rankguard.guard.outcomes import Acquired, Draining
-from airflow_rankguard.guard.values import Presence
+from airflow_rankguard.guard.values import GuardedRun, Life, Presence
 from tests.databases import Database
 from tests.guard.sessions.conftest import until
 from tests.guard.stage import Stage, key
@@ -132,6 +132,36 @@ def test_a_writer_stopped_inside_it_is_ended_by_the_server(stage: Stage, writer:
     with pytest.raises(DBAPIError):
         writer.session.commit()
     assert query("SELECT page FROM pages") == []
+
+
+@pytest.mark.backends("postgres")
+@pytest.mark.parametrize(
+    "frees",
+    [
+        lambda stage, _: stage.acquire("A", Life(try_number=2)),
+        lambda stage, run: stage.release(run),
+        lambda stage, run: stage.force(run, now=True),
+    ],
+    ids=["new life", "release", "force"],
+)
+def test_nobody_frees_over_a_writer(
+    stage: Stage, writer: Writer, query: Query, frees: Callable[[Stage, GuardedRun], object]
+) -> None:
+    """Even given up, it is waited for: a new life, the release and a person change nothing until it has committed."""
+    run = stage.held("A")
+    writer.write()
+    seen: list[GuardedRun] = []
+
+    def look_and_commit() -> None:
+        seen.append(stage.row(run))
+        writer.session.commit()
+
+    stage.meanwhile.extend([lambda: None, look_and_commit])
+    frees(stage, run)
+    assert [(row.active, row.token) for row in seen] == [(True, run.token)]
+    assert query("SELECT page FROM pages") == [("written",)]
+    with pytest.raises(GuardLost):
+        writer.protect()
 
 
 @pytest.mark.backends("sqlite")
