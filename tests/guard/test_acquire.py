@@ -1,6 +1,7 @@
 """Taking a key: free, refused, stale, missing, one's own, and in the middle of other people's transactions."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -105,6 +106,7 @@ def test_a_run_that_appears_in_its_grace_refuses(make_stage: MakeStage) -> None:
     stage.meanwhile.extend([lambda: None, lambda: stage.answers.__setitem__("r1", RunState.QUEUED)])
     refused = stage.refused("r2")
     assert refused.verdict == Alive("its DagRun is queued")
+    assert stage.happened(claim) == [("refused", "r2")]
     assert stage.pauses == 2
     assert stage.row(claim) == claim
 
@@ -207,3 +209,21 @@ def test_a_run_refused_twice_is_noted_once_per_call(stage: Stage) -> None:
     stage.release(holder)
     assert stage.happened(holder) == [("refused", "r2"), ("refused", "r3")]
     assert stage.row(holder).status == Status.COMPLETED
+
+
+def test_only_what_stays_a_refusal_is_noted(stage: Stage) -> None:
+    """A start that reclaims and wins was not refused in the end; an earlier refusal of the same run stays."""
+    first = stage.held("r1")
+    stage.refused("r2")
+    stage.answers["r1"] = RunState.FAILED
+    stage.held("r2", replace(FIRST, try_number=2))
+    assert stage.happened(first) == [("refused", "r2"), ("reclaimed", "r2")]
+
+
+def test_a_long_wait_spares_airflow(make_stage: MakeStage) -> None:
+    """Several looks of one wait share an answer: Airflow may be the one that is ill."""
+    stage = make_stage(startup_grace=timedelta(milliseconds=300), looks_per_ask=8)
+    stage.held("r1")
+    stage.answers["r1"] = RunState.MISSING
+    assert isinstance(stage.acquire("r2"), Acquired)
+    assert len(stage.answers.asked_about) < stage.pauses / 2

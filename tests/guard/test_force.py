@@ -1,6 +1,7 @@
 """Freeing a key by hand: with a reason, drained or now, and not undone by the run's own release."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
@@ -126,3 +127,15 @@ def test_force_during_a_releases_wait_is_kept(stage: Stage) -> None:
     stage.meanwhile.append(force_and_leave)
     stage.release(run)
     assert (stage.row(run).cause, stage.row(run).reason) == (Cause.FORCED, "wrong config (by ada)")
+
+
+def test_another_deployments_run_is_not_freed_over_living_work(make_stage: Callable[..., Stage]) -> None:
+    """This Airflow does not know the run: that it is missing here says nothing, so those inside are waited for."""
+    prod, dev = make_stage("prod"), make_stage("dev", drain_timeout=timedelta(milliseconds=20))
+    run = prod.held("r1")
+    prod.enter("r1")
+    dev.answers["r1"] = RunState.MISSING
+    with pytest.raises(StillInside):
+        dev.force(run)
+    assert dev.holder() == "r1"
+    assert isinstance(dev.force(run, now=True), Ended)

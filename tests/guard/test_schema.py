@@ -215,6 +215,15 @@ def test_duplicates_are_listed_and_nothing_is_changed(
         make_stage().acquire("r4")
 
 
+def test_an_ended_run_is_no_duplicate(stage: Stage, query: Query, owner_engine: Engine) -> None:
+    """A key that others have held before has one active run, and needs no decision."""
+    stage.release(stage.held("r1"))
+    stage.held("r2")
+    query("DROP INDEX guarded_runs_active_key")
+    assert schema.upgrade(owner_engine) == []
+    assert stage.holder() == "r2"
+
+
 def test_keep_newest_fails_the_older_ones(
     stage: Stage, query: Query, owner_engine: Engine, backend: str, make_stage: MakeStage
 ) -> None:

@@ -125,3 +125,30 @@ def test_a_key_without_a_tenant_is_one(dag: DAG) -> None:
     """Only the tenant may be empty."""
     built = RankGuardAcquireOperator(task_id="acquire", kind="rank_check", resource="42")
     assert str(key_of({"dag": dag}, built)) == "rank_check/42"
+
+
+def test_release_waits_for_every_teardown_of_its_group(dag: DAG) -> None:
+    """A member's teardown does guarded work, too; a nested group's release gives its own key back without our fence."""
+    with RankGuardTaskGroup("outer", kind="k", resource="outer"):
+
+        @task
+        def work() -> None: ...
+
+        @task
+        def clean() -> None: ...
+
+        worked: Any = work()
+        worked >> clean().as_teardown(setups=worked)
+        with RankGuardTaskGroup("inner", kind="k", resource="inner"):
+            work.override(task_id="deep")()
+    wired: dict[str, Any] = dict(dag.task_dict)
+    assert {"outer.clean", "outer.inner.release"} <= wired["outer.release"].upstream_task_ids
+    assert wired["outer.inner.release"]._pre_execute_hook is None
+    assert wired["outer.inner.acquire"]._pre_execute_hook is not None
+
+
+def test_acquire_leaves_its_result_whatever_the_default_arguments_say() -> None:
+    """Release and fence read what acquire took: a DAG without XComs would never give its keys back."""
+    with DAG("quiet", schedule=None, default_args={"do_xcom_push": False}):
+        acquire = RankGuardAcquireOperator(task_id="acquire", kind="k", resource="r")
+    assert acquire.do_xcom_push is True

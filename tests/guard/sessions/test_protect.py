@@ -199,3 +199,14 @@ def test_on_sqlite_a_dead_writer_blocks_nobody(
     writer.session.invalidate()
     assert isinstance(waiting.result(), Acquired)
     assert query("SELECT page FROM pages") == []
+
+
+def test_a_connection_without_transactions_is_refused(stage: Stage, engine: Engine) -> None:
+    """Each statement would commit by itself: nothing is kept true, so nothing is promised."""
+    stage.held("A")
+    inside = stage.enter("A").presence
+    with (
+        engine.connect().execution_options(isolation_level="AUTOCOMMIT") as careless,
+        pytest.raises(ValueError, match="transaction"),
+    ):
+        stage.guard.protect(careless, key(), inside)
