@@ -8,10 +8,15 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := $(patsubst %/__init__.py,%,$(wildcard */__init__.py)) $(wildcard dags/*.py benchmarks/*.py)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
+# Tests on a running Airflow share it, one after the other.
+ALONE := $(BIN)/python -m pytest $(PYTEST_ARGS)
+MINORS ?= 3.2 3.3
+# Another Airflow than the pinned one, such as ~=3.2.0; its dependencies are then the newest.
+AIRFLOW ?=
 SUPPORTED := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-system test-lifecycle lint format mutants clean
+.PHONY: help demo up down test test-system test-lifecycle test-core test-matrix lint format mutants clean
 
 help: ## print these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,7 +40,16 @@ test-system: $(STAMP) ## the tests that need Debian packages (installs them, as 
 	@$(PYTEST) -m system
 
 test-lifecycle: $(STAMP) ## the tests that need a running Airflow (they start one)
-	@$(BIN)/python -m pytest $(PYTEST_ARGS) -m lifecycle
+	@$(ALONE) -m lifecycle
+
+test-core: $(STAMP) ## the core of those, and all that is checked when DAGs are parsed
+	@$(ALONE) tests/parse
+	@$(ALONE) tests/lifecycle -m core
+
+test-matrix: ## the core on the newest release of each supported Airflow
+	@for minor in $(MINORS); do \
+	  echo "== Airflow $$minor" && $(MAKE) --no-print-directory VENV=.venv-$$minor AIRFLOW="~=$$minor.0" test-core || exit 1; \
+	done
 
 lint: $(STAMP) ## format, style, types and the direction of imports
 	@$(BIN)/ruff format --check .
@@ -65,5 +79,5 @@ $(STAMP): pyproject.toml constraints.txt | $(BIN)/pip
 	@$(BIN)/python -c '$(SUPPORTED)' || \
 	  { echo "$(VENV) was made by another Python than 3.11 or 3.12: run make clean" >&2; exit 1; }
 	@echo "Installing into $(VENV) (once, about a minute) ..."
-	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check $(if $(AIRFLOW),'apache-airflow$(AIRFLOW)',-c constraints.txt) -e '.[dev]'
 	@touch $@
