@@ -9,7 +9,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from airflow_rankguard.guard import rules
-from airflow_rankguard.guard.answers import AskAirflow, asked
+from airflow_rankguard.guard.answers import Answer, AskAirflow, asked
 from airflow_rankguard.guard.database import Database, RowLocked
 from airflow_rankguard.guard.errors import StillInside
 from airflow_rankguard.guard.outcomes import Ending, Stale, Verdict
@@ -63,16 +63,17 @@ def drain(database: Database, run_id: UUID, token: int, ask: AskAirflow, patienc
             return None
         if not seen.presences:
             return Drained(seen=seen)
-        verdict = rules.drain(seen, asked(sparing, seen.run.owner), "its doors are closed", database.timings)
-        stamp(database, seen.run, verdict)
+        answer = asked(sparing, seen.run.owner)
+        verdict = rules.drain(seen, answer, "its doors are closed", database.timings)
+        stamp(database, seen.run, verdict, answer)
         if isinstance(verdict, Stale):
             return Drained(seen=seen, gave_up=verdict.why)
         patience.rest_or_raise(seen.run.key, seen.presences, verdict.why)
 
 
-def stamp(database: Database, run: GuardedRun, verdict: Verdict) -> None:
+def stamp(database: Database, run: GuardedRun, verdict: Verdict, answer: Answer) -> None:
     """Keep the row's note of when its work's end was first seen in step with a verdict; a locked row keeps its own."""
-    seen = rules.end_to_stamp(run, verdict)
+    seen = rules.end_to_stamp(run, verdict, answer)
     if seen is not None:
         with suppress(RowLocked):
             database.statement(ends.stamp_end, run, database.timings, seen=seen)

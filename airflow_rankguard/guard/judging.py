@@ -42,7 +42,7 @@ def judge_and_reclaim(database: Database, seen: Sighting, deployment: str, ask: 
     :param by: who looks; None for a sweep.
     """
     judged = judge(database, seen, deployment, ask)
-    stamp(database, seen.run, judged.verdict)
+    stamp(database, seen.run, judged.verdict, judged.answer)
     if not isinstance(judged.verdict, Stale):
         return judged
     try:

@@ -111,14 +111,23 @@ def is_work_over(sighting: Sighting, answer: Answer) -> bool:
     return existence(sighting.run, answer) in (Existence.ENDED, Existence.GONE)
 
 
-def end_to_stamp(run: GuardedRun, verdict: Verdict) -> bool | None:
-    """Say whether to stamp the first look at the work's end (True), take the stamp back (False), or neither (None)."""
+def end_to_stamp(run: GuardedRun, verdict: Verdict, answer: Answer) -> bool | None:
+    """Say whether to stamp the first look at the work's end (True), take the stamp back (False), or neither (None).
+
+    Only who knows that the work goes on takes it back: else a look that knows less would start others' drain anew.
+    """
     over = isinstance(verdict, Draining) and verdict.until is not None
     if over and run.ended_seen_at is None:
         return True
-    if run.ended_seen_at is not None and (isinstance(verdict, Alive) or (isinstance(verdict, Draining) and not over)):
+    return False if run.ended_seen_at is not None and _is_known_to_work(run, verdict, answer) else None
+
+
+def _is_known_to_work(run: GuardedRun, verdict: Verdict, answer: Answer) -> bool:
+    if answer.state == RunState.UNKNOWN:
         return False
-    return None
+    if isinstance(verdict, Draining):
+        return verdict.until is None and answer.task_states is not None
+    return isinstance(verdict, Alive) and run.ending_at is None
 
 
 def ending_of(run: GuardedRun, why: str) -> Ending:

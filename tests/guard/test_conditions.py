@@ -181,10 +181,10 @@ def test_another_transaction_is_waited_for_a_bounded_time(
         stage.enter()
     seen = look(stage)
     with owner_engine.begin() as standing:
-        standing.execute(text("SET LOCAL idle_in_transaction_session_timeout = '3s'"))
         for table in (guarded_runs, guard_presence):
             standing.execute(select(table).with_for_update())
-        claim(standing, seen, sentences.timings)
+        # An unbounded sentence goes on after three seconds, and fails the test.
+        claim(standing, seen, replace(sentences.timings, write_timeout=timedelta(seconds=3)))
         hurried = replace(sentences.timings, lock_timeout=timedelta(milliseconds=50))
         with pytest.raises(RowLocked):
             sentences.transaction(sentence, seen, hurried)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_rankguard.guard import rules
+from airflow_rankguard.guard.answers import Answer, RunState
 from airflow_rankguard.guard.outcomes import Alive, Draining, Ending, Stale, Starting, Verdict
 from airflow_rankguard.guard.rules import Reentry
 from airflow_rankguard.guard.values import Cause, GuardedRun, Life, Status
@@ -31,7 +32,24 @@ from tests.guard.stage import owner
 )
 def test_the_first_look_at_an_end_is_stamped(stamped: bool, verdict: Verdict, stamp: bool | None) -> None:
     """The drain counts from the first look; a run that lives again loses the stamp; nothing is written twice."""
-    assert rules.end_to_stamp(a_run(ended_seen_at=LATER if stamped else None), verdict) is stamp
+    run = a_run(ended_seen_at=LATER if stamped else None)
+    assert rules.end_to_stamp(run, verdict, Answer(state=RunState.RUNNING, task_states={})) is stamp
+
+
+@pytest.mark.parametrize(
+    ("run", "verdict", "answer"),
+    [
+        pytest.param({}, Alive(""), Answer(state=RunState.UNKNOWN), id="no answer, or another deployment's run"),
+        pytest.param(CLOSED, Draining(None, ""), Answer(state=RunState.UNKNOWN), id="no answer about those inside"),
+        pytest.param(CLOSED, Draining(None, ""), Answer(state=RunState.RUNNING), id="nothing known of the tasks"),
+        pytest.param(
+            {"ending_at": LATER}, Alive(""), Answer(state=RunState.RUNNING), id="a new life waits for the old"
+        ),
+    ],
+)
+def test_who_knows_less_does_not_start_the_drain_anew(run: dict[str, Any], verdict: Verdict, answer: Answer) -> None:
+    """A competitor that looks often and knows little would else keep a drain from ever ending."""
+    assert rules.end_to_stamp(a_run(**run | {"ended_seen_at": LATER}), verdict, answer) is None
 
 
 def test_a_stale_run_ends_as_its_doors_promise() -> None:

@@ -1,0 +1,1 @@
+"""What Airflow can do to a guarded run, one row each: the work of two lives of a key never overlaps."""

@@ -1,0 +1,86 @@
+"""The rows that stop a service: each is played alone."""
+
+import time
+
+from tests.lifecycle.playing import Scenario, scenario
+from tests.lifecycle.stage import Row
+
+SERVICES: list[Scenario] = []
+OUTAGE = 30.0
+
+
+def without_api_server(row: Row) -> None:
+    """Take Airflow's API server away for a while."""
+    airflow = row.stage.airflow
+    airflow.kill_component("api_server")
+    row.watch(OUTAGE)
+    airflow.restart_component("api_server")
+
+
+@scenario(into=SERVICES)
+def api_server_down_during_acquire(row: Row) -> None:
+    """An acquire that waits for a drain can ask no more: unknown counts as alive, and nobody gets the key."""
+    first = row.start("plain", seconds=4 * OUTAGE)
+    row.work()
+    row.compete()
+    row.rest.mark(first, "failed")
+    second = row.start("plain")
+    row.until_task(second, "group.acquire", "running")
+    without_api_server(row)
+    row.ended(first)
+    row.ended(second)
+    row.until_won()
+
+
+@scenario(into=SERVICES)
+def api_server_down_during_the_fence(row: Row) -> None:
+    """A fence cannot learn what its acquire took: the work fails or waits, and nobody else comes in meanwhile."""
+    run = row.start("plain")
+    row.until_task(run, "group.work", "running")
+    row.compete()
+    without_api_server(row)
+    row.ended(run)
+    row.until_won()
+
+
+@scenario(into=SERVICES)
+def api_server_down_during_the_release(row: Row) -> None:
+    """A release that waits for a guarded task beside it can ask no more: it frees nothing before that has left."""
+    run = row.start("branched", seconds=4 * OUTAGE)
+    both = {process.member[1]: process for process in row.all_works(2)}
+    row.compete()
+    both["work"].tell("end")
+    row.until_task(run, "release", "running")
+    without_api_server(row)
+    both["beside"].tell("end")
+    row.ended(run)
+    row.until_won()
+
+
+@scenario(into=SERVICES)
+def guard_database_restarted_during_the_work(row: Row) -> None:
+    """The work goes on without the database, and leaves when it is back."""
+    run = row.start("plain", seconds=4 * OUTAGE)
+    process = row.work()
+    row.compete()
+    row.stage.guard_server.stop()
+    time.sleep(2)
+    row.stage.guard_server.start()
+    row.watch(3)
+    process.tell("end")
+    assert row.ended(run) == "success"
+    row.until_won()
+
+
+@scenario(into=SERVICES)
+def scheduler_killed_and_restarted(row: Row) -> None:
+    """The work outlives its scheduler; the next one may start it again, but not beside itself."""
+    run = row.start("plain", seconds=OUTAGE)
+    row.work()
+    row.compete()
+    airflow = row.stage.airflow
+    airflow.kill_component("scheduler")
+    row.watch(3)
+    airflow.restart_component("scheduler")
+    row.ended(run)
+    row.until_won()
