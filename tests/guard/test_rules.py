@@ -43,7 +43,7 @@ def test_the_first_look_at_an_end_is_stamped(stamped: bool, verdict: Verdict, st
         pytest.param(CLOSED, Draining(None, ""), Answer(state=RunState.UNKNOWN), id="no answer about those inside"),
         pytest.param(CLOSED, Draining(None, ""), Answer(state=RunState.RUNNING), id="nothing known of the tasks"),
         pytest.param(
-            {"ending_at": LATER}, Alive(""), Answer(state=RunState.RUNNING), id="a new life waits for the old"
+            {"ending_at": LATER}, Alive(""), Answer(state=RunState.RUNNING), id="a new life waits"
         ),
     ],
 )
