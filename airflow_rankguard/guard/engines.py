@@ -11,6 +11,8 @@ from sqlalchemy.pool import NullPool
 
 READING = "rankguard_reading"
 CONNECT_TIMEOUT = 10
+BUSY_TIMEOUT = 20
+"""Seconds that SQLite waits for its one write lock; a crowd gets it one by one, in no order."""
 
 
 def create_guard_engine(
@@ -51,7 +53,7 @@ def _sqlite(url: URL, pool: dict[str, Any], mode: str) -> Engine:
 
     def connect() -> sqlite3.Connection:
         # isolation_level None: transactions begin where SQLAlchemy begins them, not where the driver guesses.
-        return sqlite3.connect(address, uri=True, timeout=5, isolation_level=None, check_same_thread=False)
+        return sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
 
     engine = create_engine(url.set(drivername="sqlite"), creator=connect, **pool)
     event.listen(engine, "connect", _watch_foreign_keys)
