@@ -90,6 +90,16 @@ def test_an_earlier_lifes_release_leaves_the_later_life_alone(stage: Stage) -> N
     assert stage.row(first) == later
 
 
+def test_a_late_release_waits_for_nobody(make_stage: MakeStage) -> None:
+    """Those inside belong to the later life: that they are there is nothing to settle."""
+    stage = make_stage(settle=timedelta(seconds=5))
+    first = stage.held("r1")
+    stage.held("r1", SECOND)
+    stage.enter("r1")
+    assert isinstance(stage.release(first), Unchanged)
+    assert stage.pauses == 0
+
+
 def test_a_release_ends_what_a_fence_of_its_owner_took_back(stage: Stage) -> None:
     """Cleared work re-entered under a row that the release was never told: it is ended all the same."""
     first = stage.held("r1")

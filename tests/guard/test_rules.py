@@ -42,9 +42,7 @@ def test_the_first_look_at_an_end_is_stamped(stamped: bool, verdict: Verdict, st
         pytest.param({}, Alive(""), Answer(state=RunState.UNKNOWN), id="no answer, or another deployment's run"),
         pytest.param(CLOSED, Draining(None, ""), Answer(state=RunState.UNKNOWN), id="no answer about those inside"),
         pytest.param(CLOSED, Draining(None, ""), Answer(state=RunState.RUNNING), id="nothing known of the tasks"),
-        pytest.param(
-            {"ending_at": LATER}, Alive(""), Answer(state=RunState.RUNNING), id="a new life waits"
-        ),
+        pytest.param({"ending_at": LATER}, Alive(""), Answer(state=RunState.RUNNING), id="a new life waits"),
     ],
 )
 def test_who_knows_less_does_not_start_the_drain_anew(run: dict[str, Any], verdict: Verdict, answer: Answer) -> None:
