@@ -113,7 +113,9 @@ def test_a_task_without_a_hook_meets_the_fence(build: Any) -> None:
 
 
 @pytest.mark.parametrize("build", [plain, taskflow, mapped, mapped_taskflow])
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(
+    "ending", ["on_success_callback", "on_failure_callback", "on_retry_callback", "on_skipped_callback"]
+)
 def test_a_task_leaves_at_each_of_its_endings(build: Any, ending: str) -> None:
     """Success, failure, retry and skip."""
     member = build()

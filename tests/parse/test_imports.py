@@ -27,6 +27,7 @@ def fresh(code: str, home: Path) -> str:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "RANKGUARD"))}
     env |= {
         "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql+psycopg://nobody@127.0.0.1:1/no",
     }
     done = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, check=False)
