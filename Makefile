@@ -16,7 +16,7 @@ AIRFLOW ?=
 SUPPORTED := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-system test-lifecycle test-core test-matrix lint format mutants clean
+.PHONY: help demo up down test test-system test-airflow test-lifecycle test-core test-matrix lint format mutants clean
 
 help: ## print these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,8 +39,11 @@ test-system: $(STAMP) ## the tests that need Debian packages (installs them, as 
 	  { echo "make test-system needs pgbouncer: install it, or run this as root on Debian." >&2; exit 1; }
 	@$(PYTEST) -m system
 
-test-lifecycle: $(STAMP) ## the tests that need a running Airflow (they start one)
-	@$(ALONE) -m lifecycle
+test-airflow: $(STAMP) ## the tests that need a running Airflow (they start one), but for the next
+	@$(ALONE) -m lifecycle --ignore=tests/lifecycle
+
+test-lifecycle: $(STAMP) ## every way in which Airflow ends a run, with a table of what it took
+	@$(ALONE) tests/lifecycle
 
 test-core: $(STAMP) ## the core of those, and all that is checked when DAGs are parsed
 	@$(ALONE) tests/parse

@@ -96,6 +96,17 @@ def test_doors_open_again_with_a_new_life(stage: Stage) -> None:
     assert entered.run.token > work.presence.token
 
 
+def test_a_member_leaves_an_empty_row_to_its_new_life(stage: Stage) -> None:
+    """Closed for a new life and empty by now: a member that comes first waits for that life, and ends nothing."""
+    run = stage.held()
+    work = stage.enter(task="work")
+    with pytest.raises(StillInside):
+        stage.acquire("r1", SECOND)
+    stage.guard.leave(work.presence)
+    stage.meanwhile.append(lambda: stage.held("r1", SECOND))
+    assert stage.enter(task="publish").run.id == run.id
+
+
 def test_an_earlier_process_of_the_task_is_waited_for_then_replaced(stage: Stage) -> None:
     """A retry gives the earlier try the drain's time, then takes its place; the earlier one counts no more."""
     stage.held()
