@@ -21,7 +21,7 @@ IN_ORDER = (
     r"^1\. A rank check of config shop-nl",
     r"Started DAG rank_check_paced run first:",
     r"holds the key since .* with token 1000000",
-    r" 1 of 10 searches done",
+    r" [1-3] of 10 searches done",
     r"A second start for config shop-nl is made now, see 2: DAG rank_check run second\.",
     r" 10 of 10 searches done",
     r"8 positions are stored, 2 could not be checked",
@@ -67,7 +67,7 @@ def test_an_interrupted_demo_takes_everything_with_it(signum: int, exit_code: in
     """Ctrl-C and SIGKILL in the middle of a rank check end Airflow and its tasks, too."""
     with subprocess.Popen(demo("run", "--folder", tmp_path), cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
-        assert any(" 1 of 10 searches done" in line for line in running.stdout)
+        assert any(" of 10 searches done" in line for line in running.stdout)
         assert len(processes_of(tmp_path)) > 4
         running.send_signal(signum)
         said = running.stdout.read()
