@@ -14,12 +14,13 @@ from airflow_rankguard.rank import store
 from airflow_rankguard.rank.values import KIND, Progress
 from demo.place import CONFIG, Place
 from demo.teller import Teller
-from harness.rest import AirflowRest
+from harness.rest import AirflowRest, RestError
 from harness.runs import Run
 
 KEY = GuardKey(kind=KIND, resource=CONFIG)
 TIMEOUT = 90.0
 POLL = 0.2
+CONFLICT = 409
 
 
 class BrokenPromise(Exception):
@@ -49,7 +50,12 @@ class Stage:
     def start(self, dag_id: str, run_id: str) -> Run:
         """Start a DAG for the demo's config, as the trigger form does."""
         self.rest.wait_for_dag(dag_id)
-        return self.rest.trigger(dag_id, run_id=run_id, conf={"config_id": CONFIG})
+        try:
+            return self.rest.trigger(dag_id, run_id=run_id, conf={"config_id": CONFIG})
+        except RestError as error:
+            if error.status != CONFLICT:
+                raise
+            return self.rest.run(dag_id, run_id)  # an earlier answer was lost
 
     def wait_for(self, run: Run, state: str) -> Run:
         """Wait until a run has ended, and check how.

@@ -9,11 +9,15 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixed
 
 from harness.runs import Run, TaskRun
 
 FINISHED = ("success", "failed")
 POLL = 0.1
+
+
+INNER_ERROR = 500
 
 
 class RestError(Exception):
@@ -47,9 +51,20 @@ class AirflowRest:
     def call(self, method: str, path: str, body: Any = None, params: Mapping[str, Any] | None = None) -> Any:
         """Send one request below /api/v2, logging in first when needed.
 
+        An inner error is tried again: Airflow on SQLite answers so when its metadata database is locked.
+
         Returns:
             The answer's JSON; None when it is empty.
         """
+        retrying = Retrying(
+            retry=retry_if_exception(lambda error: isinstance(error, RestError) and error.status == INNER_ERROR),
+            stop=stop_after_attempt(5),
+            wait=wait_fixed(1),
+            reraise=True,
+        )
+        return retrying(self._call, method, path, body, params)
+
+    def _call(self, method: str, path: str, body: Any, params: Mapping[str, Any] | None) -> Any:
         if "Authorization" not in self._client.headers:
             token = self._answer(self._client.post("/auth/token", json=self._login))["access_token"]
             self._client.headers["Authorization"] = f"Bearer {token}"
