@@ -10,7 +10,7 @@ from airflow_rankguard.guard import rules
 from airflow_rankguard.guard.answers import AskAirflow
 from airflow_rankguard.guard.database import Database, RowLocked
 from airflow_rankguard.guard.draining import Patience
-from airflow_rankguard.guard.judging import Judged, judge_and_reclaim
+from airflow_rankguard.guard.judging import Judged, judge, judge_and_reclaim
 from airflow_rankguard.guard.outcomes import Acquired, Alive, Contended, Draining, Refused, Stale, Starting
 from airflow_rankguard.guard.reentering import reenter
 from airflow_rankguard.guard.store import claims, events, looks
@@ -74,7 +74,7 @@ class Acquiring:
         return seen
 
     def _meet(self, seen: Sighting) -> Refused | None:
-        judged = self._judge(seen, self.ask)
+        judged = self._judge(seen)
         match judged.verdict:
             case Stale():
                 return None
@@ -86,9 +86,9 @@ class Acquiring:
             case unreachable:
                 assert_never(unreachable)
 
-    def _judge(self, seen: Sighting, ask: AskAirflow) -> Judged:
+    def _judge(self, seen: Sighting) -> Judged:
         owner = self.wanted.owner
-        judged = judge_and_reclaim(self.database, seen, owner.deployment, ask, owner)
+        judged = judge_and_reclaim(self.database, seen, owner.deployment, self.ask, owner)
         if judged.ended is not None:
             self.reclaimed.append(judged.ended)
         return judged
@@ -101,16 +101,21 @@ class Acquiring:
         latest: Sighting | None = seen
         while latest is not None and latest.run.id == seen.run.id and latest.now < deadline and patience.rest():
             latest = self.database.look(looks.active, seen.run.key)
-            if latest is not None and not isinstance(self._judge(latest, ask).verdict, Starting | Draining):
+            if latest is not None and not self._is_nearly_over(latest, ask):
                 return
+
+    def _is_nearly_over(self, seen: Sighting, ask: AskAirflow) -> bool:
+        """Judge by an answer that several looks share; it ends nothing: about a stale blocker Airflow is asked anew."""
+        verdict = judge(self.database, seen, self.wanted.owner.deployment, ask).verdict
+        if isinstance(verdict, Stale):
+            verdict = self._judge(seen).verdict
+        return isinstance(verdict, Starting | Draining)
 
 
 def watch(database: Database, key: GuardKey, by: Owner, ask: AskAirflow) -> Refused | None:
-    """Look once whether a key is free, and free it when its holder is stale; None when it is free."""
-    seen = database.look(looks.active, key)
-    if seen is None:
-        return None
-    judged = judge_and_reclaim(database, seen, by.deployment, ask, by)
-    if isinstance(judged.verdict, Stale):
-        return None
-    return Refused(blocker=seen.run, verdict=judged.verdict, answer=judged.answer, now=seen.now)
+    """Look whether a key is free, and free it when its holder is stale; None when it is free."""
+    while (seen := database.look(looks.active, key)) is not None:
+        judged = judge_and_reclaim(database, seen, by.deployment, ask, by)
+        if not isinstance(judged.verdict, Stale):
+            return Refused(blocker=seen.run, verdict=judged.verdict, answer=judged.answer, now=seen.now)
+    return None

@@ -227,3 +227,19 @@ def test_a_long_wait_spares_airflow(make_stage: MakeStage) -> None:
     stage.answers["r1"] = RunState.MISSING
     assert isinstance(stage.acquire("r2"), Acquired)
     assert len(stage.answers.asked_about) <= 3 + stage.pauses // 8
+
+
+def test_an_answer_that_looks_share_ends_nothing(make_stage: MakeStage) -> None:
+    """The run came to life again while others waited for its end: Airflow is asked anew before it is reclaimed."""
+    stage = make_stage(drain_timeout=timedelta(seconds=5), looks_per_ask=1000)
+    run = stage.held("r1")
+    work = stage.enter("r1")
+    stage.answers["r1"] = RunState.FAILED
+
+    def lives_again() -> None:
+        stage.answers["r1"] = RunState.RUNNING
+        stage.guard.leave(work.presence)
+
+    stage.meanwhile.extend([lambda: None, lives_again])
+    assert stage.refused("r2").verdict == Alive("its DagRun is running")
+    assert stage.row(run).active

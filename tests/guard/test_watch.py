@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Engine
 
-from airflow_rankguard.guard.answers import RunState
+from airflow_rankguard.guard.answers import Answer, RunState
 from airflow_rankguard.guard.outcomes import Alive, Draining, Refused, Starting, Verdict
+from airflow_rankguard.guard.values import Owner
 from tests.guard.stage import Stage, key, owner
 
 
@@ -88,3 +89,19 @@ def test_a_holder_that_is_writing_is_still_draining(make_stage: Callable[..., St
     assert refused
     assert "a process inside is writing" in refused.verdict.why
     assert watched(stage) is None
+
+
+def test_a_holder_that_moved_is_looked_at_again(stage: Stage) -> None:
+    """Somebody goes inside between the look and the end: nothing was reclaimed, so the key is not free."""
+    stage.held("r1")
+    goes_inside = [lambda: stage.enter("r1")]
+
+    def ask(_owner: Owner) -> Answer:
+        if goes_inside:
+            goes_inside.pop()()
+        return Answer(state=RunState.FAILED)
+
+    refused = stage.guard.watch(key(), owner("r2", "sensor"), ask)
+    assert isinstance(refused, Refused)
+    assert isinstance(refused.verdict, Draining)
+    assert stage.holder() == "r1"
