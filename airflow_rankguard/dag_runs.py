@@ -63,6 +63,23 @@ def _answer_in_task(owner: Owner) -> Answer:
     )
 
 
+async def ask_from_trigger(owner: Owner) -> Answer:
+    """Ask from inside a trigger: for the state alone, since there the richer question is never answered."""
+    from airflow.sdk.exceptions import AirflowRuntimeError  # noqa: PLC0415 - only a trigger at work needs these
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance  # noqa: PLC0415
+    from asgiref.sync import sync_to_async  # noqa: PLC0415
+
+    try:
+        state = await sync_to_async(RuntimeTaskInstance.get_dagrun_state)(dag_id=owner.dag_id, run_id=owner.run_id)
+    except AirflowRuntimeError as error:
+        if _status_of(error) == NOT_FOUND:
+            return Answer(state=RunState.MISSING)
+        return Answer(state=RunState.UNKNOWN, why=str(error))
+    except Exception as error:  # noqa: BLE001 - whatever fails, nothing is known
+        return Answer(state=RunState.UNKNOWN, why=f"{type(error).__name__}: {error}")
+    return Answer(state=_state(state))
+
+
 def ask_metadata(owner: Owner) -> Answer:
     """Ask Airflow's metadata database; for the processes that may: the API server, the scheduler, the CLI."""
     from airflow.models.dagrun import DagRun  # noqa: PLC0415 - never imported in a task or trigger

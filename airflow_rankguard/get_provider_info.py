@@ -19,7 +19,7 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "sensors": [{"integration-name": "Rank Guard", "python-modules": ["airflow_rankguard.sensors.rankguard"]}],
-        "extra-links": ["airflow_rankguard.links.BlockingRunLink"],
+        "extra-links": ["airflow_rankguard.links.BlockingRunLink", "airflow_rankguard.links.HoldingRunLink"],
         "cli": ["airflow_rankguard.cli.definition.get_rankguard_cli_commands"],
         "config": {
             "rankguard": {

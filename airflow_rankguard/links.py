@@ -1,4 +1,4 @@
-"""The link from a refused acquire to the run that refused it."""
+"""The links from a refused acquire to the run that refused it, and from a start gate to the run with its key."""
 
 from __future__ import annotations
 
@@ -20,6 +20,16 @@ class BlockingRunLink(BaseOperatorLink):
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """Give what the operator found out; runs in the task's process when it ends."""
         return getattr(operator, "blocking_run", "")
+
+
+class HoldingRunLink(BaseOperatorLink):
+    """Leads to the DagRun that has the key behind a start gate: the started one, or the one that was there before."""
+
+    name = "Run with the key"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """Give what the operator found out; runs in the task's process when it ends."""
+        return getattr(operator, "holding_run", "")
 
 
 def run_path(dag_id: str, run_id: str) -> str:

@@ -21,3 +21,11 @@ def recordings() -> str | None:
 
     folder: str | None = conf.get(SECTION, "recordings", fallback=None)
     return folder or None
+
+
+def defers_by_default() -> bool:
+    """Say whether sensors that can wait in the triggerer do, unless told otherwise."""
+    from airflow.sdk.configuration import conf  # noqa: PLC0415 - settings are read by whoever asks, when it asks
+
+    on: bool = conf.getboolean("operators", "default_deferrable", fallback=False)
+    return on

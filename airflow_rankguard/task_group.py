@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow.sdk import TaskGroup
 
 from airflow_rankguard.fence import fence_of, put_behind
-from airflow_rankguard.operators.rankguard import OnConflict, RankGuardAcquireOperator, RankGuardReleaseOperator
+from airflow_rankguard.operators.acquire import WAIT_TIMEOUT, OnConflict, OnTimeout, RankGuardAcquireOperator
+from airflow_rankguard.operators.release import RankGuardReleaseOperator
 from airflow_rankguard.settings import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:
@@ -24,12 +26,16 @@ class RankGuardTaskGroup(TaskGroup):
     :param resource: what it is done to, e.g. ``"{{ params.config_id }}"``; an XComArg or a mapped argument, too.
         (templated)
     :param tenant: for whom; may be empty. (templated)
-    :param on_conflict: what happens when another run holds the key: ``skip`` the work, or ``fail``.
+    :param on_conflict: what happens when another run holds the key; as the acquire operator's, like the next four.
+    :param wait_timeout: how long to wait, where it waits.
+    :param on_wait_timeout: ``skip`` or ``fail`` then.
+    :param poll_interval: seconds between two looks while waiting.
+    :param deferrable: wait in the triggerer.
     :param rankguard_conn_id: the connection to the guard database.
     :raises ValueError: when the group closes: a member starts in the triggerer, where no fence can stand.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - it hands the acquire operator its arguments
         self,
         group_id: str,
         *,
@@ -37,6 +43,10 @@ class RankGuardTaskGroup(TaskGroup):
         resource: Any,
         tenant: Any = "",
         on_conflict: OnConflict = "skip",
+        wait_timeout: timedelta | None = WAIT_TIMEOUT,
+        on_wait_timeout: OnTimeout = "skip",
+        poll_interval: float = 30.0,
+        deferrable: bool = True,
         rankguard_conn_id: str = DEFAULT_CONN_ID,
         **kwargs: Any,
     ) -> None:
@@ -46,6 +56,10 @@ class RankGuardTaskGroup(TaskGroup):
             "resource": resource,
             "tenant": tenant,
             "on_conflict": on_conflict,
+            "wait_timeout": wait_timeout,
+            "on_wait_timeout": on_wait_timeout,
+            "poll_interval": poll_interval,
+            "deferrable": deferrable,
             "rankguard_conn_id": rankguard_conn_id,
         }
 

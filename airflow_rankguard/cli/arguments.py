@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
-from datetime import timedelta
+from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation
 from uuid import UUID
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -41,3 +42,25 @@ def words(text: str) -> str:
     if stripped := text.strip():
         return stripped
     raise ArgumentTypeError("it is empty")
+
+
+def local_time(text: str) -> datetime:
+    """Read a date and a time of day, by the clocks of a place that another word names."""
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError:
+        read = None
+    if read is None or read.tzinfo is not None or len(text) <= len("2026-01-05"):
+        raise ArgumentTypeError(f"{text!r} is not a local time like 2026-01-05T09:30")
+    return read
+
+
+def usd(text: str) -> Decimal:
+    """Read an amount of US dollars."""
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        amount = Decimal(-1)
+    if amount.is_finite() and amount >= 0:
+        return amount
+    raise ArgumentTypeError(f"{text!r} is not an amount of US dollars like 0.50")

@@ -99,9 +99,12 @@ DB = Group(
 RUNS = (
     _verb(
         "list",
-        "list guarded runs, newest first",
+        "list guarded runs, newest first, or who waits",
         "runs:list_runs",
         _option("--active", action="store_true", default=None, help="only those that hold their key"),
+        _option(
+            "--waiting", action="store_true", help="those who wait for a key: place in line, since when, behind whom"
+        ),
         _option("--kind", help="only this kind of key"),
         _option("--resource", help="only this resource"),
         _option("--tenant", help="only this tenant"),
@@ -150,7 +153,24 @@ CONFIGS = Group(
             _option("--depth", type=arguments.positive, default=100, help="results looked at (default: 100)"),
             _option("--tenant", default="", help="whose config it is"),
         ),
-        _verb("list", "list rank configs", "configs:list_configs"),
+        _verb("list", "list rank configs and when they are due", "configs:list_configs"),
+        _verb(
+            "schedule",
+            "say when a rank config is due",
+            "configs:schedule",
+            CONFIG,
+            _option(
+                "every", metavar="EVERY", help="daily, weekly, monthly (its last day), five cron fields, or manual"
+            ),
+            _option("--time-zone", default="UTC", help="such as Europe/Amsterdam (default: UTC)"),
+            _option(
+                "--anchor",
+                type=arguments.local_time,
+                help="a time there with the wanted time of day and weekday, such as 2026-01-05T09:30"
+                " (default: between 04:00 and 10:00, by the config's id)",
+            ),
+            _option("--max-cost", type=arguments.usd, help="start no check that costs more US dollars"),
+        ),
         _verb(
             "import",
             "add the keywords of a CSV file to a rank config, or none of them when a row is bad",

@@ -11,7 +11,10 @@ from airflow_rankguard.cli.rendering import Table, present
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.importing import read_keywords
 from airflow_rankguard.rank.report import Report, ReportRow, build_report
+from airflow_rankguard.rank.schedule import Schedule, moment_in
 from airflow_rankguard.rank.values import Device, RankConfig
+
+MANUAL = "manual"
 
 
 def add(args: Namespace) -> ExitCode:
@@ -32,14 +35,36 @@ def add(args: Namespace) -> ExitCode:
 
 
 def list_configs(args: Namespace) -> ExitCode:
-    """List rank configs with the number of their keywords."""
+    """List rank configs with the number of their keywords and when they are due."""
     with connected(args) as place:
         database = place.database()
         configs, numbers = database.look(store.list_configs), database.look(store.count_keywords)
-    value = [{**asdict(config), "keywords": numbers.get(config.id, 0)} for config in configs]
-    columns = ("id", "domain", "location_code", "language_code", "devices", "depth", "tenant", "enabled", "keywords")
+        scheduled = database.look(store.list_schedules)
+    value = [
+        {**asdict(config), "keywords": numbers.get(config.id, 0), **_schedule(scheduled.get(config.id))}
+        for config in configs
+    ]
+    columns = (
+        *("id", "domain", "location_code", "language_code", "devices", "depth", "tenant", "enabled", "keywords"),
+        *("schedule", "time_zone", "next_due_at", "last_skip_reason"),
+    )
     rows = [[_shown(one[column]) for column in columns] for one in value]
     present(args.output, value, Table("Rank configs", columns, rows) if rows else "No rank config.")
+    return ExitCode.OK
+
+
+def schedule(args: Namespace) -> ExitCode:
+    """Say when a rank config is due, or leave it to those who start it by hand."""
+    with connected(args) as place:
+        database = place.database()
+        if args.every == MANUAL:
+            database.transaction(store.drop_schedule, args.config)
+            present(args.output, {"next_due_at": None}, f"Rank config {args.config} is started by hand alone.")
+            return ExitCode.OK
+        anchor = args.anchor and moment_in(args.time_zone, args.anchor)
+        wanted = Schedule(every=args.every, time_zone=args.time_zone, anchor=anchor)
+        due_at = database.transaction(store.set_schedule, args.config, wanted, max_cost=args.max_cost)
+    present(args.output, {"next_due_at": due_at}, f"Rank config {args.config} is due on {due_at:%Y-%m-%d %H:%M} UTC.")
     return ExitCode.OK
 
 
@@ -83,6 +108,14 @@ def _report_row(row: ReportRow) -> tuple[object, ...]:
     change = "" if row.change is None else f"{row.change:+d}"
     note = " ".join(filter(None, (row.note, "featured snippet" if row.featured else "")))
     return (row.keyword, row.device, row.position, row.before, change, row.best, note)
+
+
+def _schedule(scheduled: store.Scheduled | None) -> dict[str, object]:
+    if scheduled is None:
+        return {"schedule": MANUAL, **dict.fromkeys(("time_zone", "next_due_at", "last_skip_reason"))}
+    values = asdict(scheduled)
+    rule = values.pop("schedule")
+    return {"schedule": rule["every"], "time_zone": rule["time_zone"], "anchor": rule["anchor"], **values}
 
 
 def _shown(value: object) -> object:

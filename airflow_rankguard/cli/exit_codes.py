@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from airflow_rankguard.guard.errors import BadKey, DatabaseUnavailable, SchemaError, StillInside, WrongAirflow
-from airflow_rankguard.rank.errors import BadConfig, RankError
+from airflow_rankguard.rank.errors import BadConfig, BadSchedule, RankError
 
 
 class ExitCode(IntEnum):
@@ -40,6 +40,7 @@ CODES: dict[type[Exception], ExitCode] = {
     UsageError: ExitCode.USAGE,
     BadKey: ExitCode.USAGE,
     BadConfig: ExitCode.USAGE,
+    BadSchedule: ExitCode.USAGE,
     RankError: ExitCode.REFUSED,
     WrongAirflow: ExitCode.REFUSED,
     DatabaseUnavailable: ExitCode.UNAVAILABLE,

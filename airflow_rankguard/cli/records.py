@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_rankguard.guard.outcomes import Swept
 from airflow_rankguard.guard.store.events import Event
+from airflow_rankguard.guard.turns import Place
 from airflow_rankguard.guard.values import GuardedRun, Presence
 
 Record = dict[str, Any]
@@ -17,6 +18,21 @@ def run_record(run: GuardedRun) -> Record:
     plain = asdict(run)
     nested = (plain.pop(part) for part in ("key", "owner", "life"))
     return {"id": plain.pop("id"), **{name: value for part in nested for name, value in part.items()}, **plain}
+
+
+def place_record(place: Place) -> Record:
+    """Who waits: where it stands in line, if it does, and behind whom."""
+    plain = asdict(place.waiter)
+    nested = (plain.pop(part) for part in ("key", "owner", "life"))
+    behind = place.behind and place.behind.owner
+    return {
+        "id": plain.pop("id"),
+        **{name: value for part in nested for name, value in part.items() if name != "try_number"},
+        **plain,
+        "position": place.position,
+        "behind_dag_id": behind and behind.dag_id,
+        "behind_run_id": behind and behind.run_id,
+    }
 
 
 def presence_record(presence: Presence) -> Record:

@@ -9,9 +9,16 @@ from uuid import UUID
 
 from airflow_rankguard.cli.connecting import Place, connected
 from airflow_rankguard.cli.exit_codes import ExitCode, UsageError
-from airflow_rankguard.cli.records import event_record, presence_record, run_record, swept_record
+from airflow_rankguard.cli.records import event_record, place_record, presence_record, run_record, swept_record
 from airflow_rankguard.cli.rendering import present, remark
-from airflow_rankguard.cli.tables import events_table, presences_table, run_table, runs_table, swept_table
+from airflow_rankguard.cli.tables import (
+    events_table,
+    places_table,
+    presences_table,
+    run_table,
+    runs_table,
+    swept_table,
+)
 from airflow_rankguard.guard.errors import GuardError
 from airflow_rankguard.guard.outcomes import Ended, Swept
 from airflow_rankguard.guard.service import Guard
@@ -21,10 +28,24 @@ FILTERS = ("active", "kind", "resource", "tenant", "dag_id", "limit")
 
 
 def list_runs(args: Namespace) -> ExitCode:
-    """List guarded runs."""
+    """List guarded runs, or who waits.
+
+    :raises UsageError: it is to list those who hold and those who wait.
+    """
+    if args.waiting:
+        return _list_waiting(args)
     with connected(args) as place:
         runs = place.guard().runs(Wanted(**{name: getattr(args, name) for name in FILTERS}))
     present(args.output, [run_record(run) for run in runs], runs_table(runs) if runs else "No guarded run.")
+    return ExitCode.OK
+
+
+def _list_waiting(args: Namespace) -> ExitCode:
+    if args.active:
+        raise UsageError("--waiting lists those who hold nothing: leave out --active.")
+    with connected(args) as place:
+        waiting = place.guard().waiting(Wanted(**{name: getattr(args, name) for name in FILTERS}))
+    present(args.output, [place_record(one) for one in waiting], places_table(waiting) if waiting else "Nobody waits.")
     return ExitCode.OK
 
 
@@ -93,10 +114,13 @@ def sweep(args: Namespace) -> ExitCode:
         _refuse_to_guess(place)
         try:
             swept.extend(place.guard().sweep(place.asking, dry_run=args.dry_run))
+            gone = [] if args.dry_run else list(place.guard().sweep_waiters(place.asking))
         except GuardError:
             _present_swept(args.output, swept)
             raise
     _present_swept(args.output, swept)
+    for waiter in gone:
+        remark(f"Taken out of the line for {waiter.key}: {waiter.owner}, which will not come.")
     return ExitCode.OK if all(one.verdict for one in swept) else ExitCode.REFUSED
 
 

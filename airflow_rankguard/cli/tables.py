@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from airflow_rankguard.cli.rendering import Table
 from airflow_rankguard.guard.outcomes import Swept
 from airflow_rankguard.guard.store.events import Event
+from airflow_rankguard.guard.turns import Place
 from airflow_rankguard.guard.values import GuardedRun, Presence
 
 
@@ -36,6 +37,22 @@ def run_table(run: GuardedRun) -> Table:
         ("requested by", run.requested_by),
     ]
     return Table(f"Guarded run {run.id}", ("what", "value"), [row for row in rows if row[1] not in (None, "")])
+
+
+def places_table(places: Sequence[Place]) -> Table:
+    """One line for each who waits."""
+    rows = [
+        (
+            one.waiter.key,
+            one.position,
+            one.waiter.owner,
+            one.waiter.policy,
+            one.waiter.since,
+            one.behind and one.behind.owner,
+        )
+        for one in places
+    ]
+    return Table("Waiting", ("key", "place", "owner", "policy", "since (UTC)", "behind"), rows)
 
 
 def presences_table(presences: Sequence[Presence]) -> Table:

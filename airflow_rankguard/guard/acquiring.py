@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import assert_never
 
-from airflow_rankguard.guard import rules
+from airflow_rankguard.guard import lining, rules
 from airflow_rankguard.guard.answers import AskAirflow
 from airflow_rankguard.guard.database import Database, RowLocked
 from airflow_rankguard.guard.draining import Patience
 from airflow_rankguard.guard.judging import Judged, judge, judge_and_reclaim
-from airflow_rankguard.guard.outcomes import Acquired, Alive, Contended, Draining, Refused, Stale, Starting
+from airflow_rankguard.guard.outcomes import (
+    Acquired,
+    Alive,
+    Contended,
+    Draining,
+    Joined,
+    Refused,
+    Stale,
+    Starting,
+    Superseded,
+)
 from airflow_rankguard.guard.reentering import reenter
 from airflow_rankguard.guard.store import claims, events, looks
-from airflow_rankguard.guard.values import Claim, GuardedRun, GuardKey, Owner, Sighting, Status
+from airflow_rankguard.guard.values import Claim, GuardedRun, GuardKey, Owner, Policy, Sighting, Status
 
-Outcome = Acquired | Refused | Contended
+Outcome = Acquired | Refused | Superseded | Joined | Contended
 
 
 @dataclass(slots=True)
@@ -37,28 +48,35 @@ class Acquiring:
         :raises GuardLost: a later life of the same owner holds the key.
         """
         for _ in range(self.database.timings.rounds):
-            met = self._round()
-            if met is not None:
-                return met
+            with suppress(RowLocked):
+                met = self._round()
+                if met is not None:
+                    return self._noted(met)
         rounds = self.database.timings.rounds
         return Contended(key=self.wanted.key, why=f"{rounds} rounds were lost to others")
 
     def _round(self) -> Outcome | None:
-        try:
-            run = self.database.statement(claims.claim, self.wanted, self.database.timings)
-        except RowLocked:
-            return None
+        if self.wanted.policy is Policy.JOIN and (over := lining.joined(self.database, self.wanted)) is not None:
+            return over
+        run = self.database.statement(claims.claim, self.wanted, self.database.timings)
         if run is not None:
             return self._acquired(run)
         seen = self._look()
         if seen is None:
-            return None
+            return self._meet_line()
         if rules.owns(self.wanted.owner, seen.run):
             if self.wanted.status == seen.run.status == Status.PENDING:
                 return self._acquired(seen.run)
             own = reenter(self.database, seen, self.wanted.owner, self.wanted.life, self.ask)
             return None if own is None else self._acquired(own)
         return self._meet(seen)
+
+    def _noted(self, met: Outcome) -> Outcome:
+        """Note that an owner was served by another's run: a fence of its own must not take the key after all."""
+        match met:
+            case Joined(run=other) | Superseded(waiter=other):
+                self.database.transaction(lining.note_refusal, self.wanted.owner, other, str(met))
+        return met
 
     def _acquired(self, run: GuardedRun) -> Acquired:
         if self.noted:  # the first look's note of a refusal: it was none in the end
@@ -67,13 +85,33 @@ class Acquiring:
 
     def _look(self) -> Sighting | None:
         key = self.wanted.key
-        if self.noted:
+        if self.noted or self.wanted.policy is not None:  # who waits is not refused yet
             return self.database.look(looks.active, key)
         seen = self.database.statement(looks.active_noting_refusal, key, self.wanted.owner)
         self.noted = seen is not None and not rules.owns(self.wanted.owner, seen.run)
         return seen
 
-    def _meet(self, seen: Sighting) -> Refused | None:
+    def _meet_line(self) -> Refused | Superseded | None:
+        """Nobody holds the key, and still it was not to be had: it is kept for another, or this wish is superseded."""
+        database, owner = self.database, self.wanted.owner
+        if self.wanted.policy is Policy.COALESCE and (by := lining.superseded(database, self.wanted)) is not None:
+            return by
+        kept = lining.kept_for_another(database, self.wanted.key, owner, self.ask)
+        if kept is None:
+            return None
+        if self.wanted.policy is None:
+            database.transaction(lining.note_refusal, owner, kept.blocker, f"kept for {kept.blocker.owner}")
+        return self._refused(kept)
+
+    def _refused(self, refused: Refused) -> Refused | Superseded | None:
+        if self.wanted.policy is None:
+            return refused
+        waiter = lining.stand_in_line(self.database, self.wanted, refused)
+        if waiter is None:
+            return None
+        return Superseded(waiter=waiter) if waiter.superseded_by else replace(refused, waiter=waiter)
+
+    def _meet(self, seen: Sighting) -> Refused | Superseded | None:
         judged = self._judge(seen)
         match judged.verdict:
             case Stale():
@@ -82,7 +120,7 @@ class Acquiring:
                 self._wait(seen, nearly.until)
                 return None
             case Alive() | Starting() | Draining() as blocked:
-                return Refused(blocker=seen.run, verdict=blocked, answer=judged.answer, now=seen.now)
+                return self._refused(Refused(blocker=seen.run, verdict=blocked, answer=judged.answer, now=seen.now))
             case unreachable:
                 assert_never(unreachable)
 
@@ -113,9 +151,11 @@ class Acquiring:
 
 
 def watch(database: Database, key: GuardKey, by: Owner, ask: AskAirflow) -> Refused | None:
-    """Look whether a key is free, and free it when its holder is stale; None when it is free."""
-    while (seen := database.look(looks.active, key)) is not None:
-        judged = judge_and_reclaim(database, seen, by.deployment, ask, by)
-        if not isinstance(judged.verdict, Stale):
-            return Refused(blocker=seen.run, verdict=judged.verdict, answer=judged.answer, now=seen.now)
-    return None
+    """Look whether a key could be taken, and free it when its holder is stale; None when it could."""
+    while True:
+        while (seen := database.look(looks.active, key)) is not None:
+            judged = judge_and_reclaim(database, seen, by.deployment, ask, by)
+            if not isinstance(judged.verdict, Stale):
+                return Refused(blocker=seen.run, verdict=judged.verdict, answer=judged.answer, now=seen.now)
+        with suppress(RowLocked):
+            return lining.kept_for_another(database, key, by, ask)

@@ -7,7 +7,22 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, DateTime, Dialect, Table, TypeDecorator, and_, func, select, true
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    DateTime,
+    Dialect,
+    Double,
+    Table,
+    Text,
+    TypeDecorator,
+    and_,
+    cast,
+    func,
+    null,
+    select,
+    true,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
@@ -47,6 +62,36 @@ def _clock_of_postgresql(_element: clock, _compiler: SQLCompiler, **_: Any) -> s
 @compiles(clock, "sqlite")
 def _clock_of_sqlite(_element: clock, _compiler: SQLCompiler, **_: Any) -> str:
     return "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
+
+
+class seconds_since(FunctionElement[float]):  # noqa: N801 - likewise
+    """How many seconds ago, by the database's clock when it is evaluated, a point in time was."""
+
+    type = Double()
+    inherit_cache = True
+
+
+@compiles(seconds_since, "postgresql")
+def _seconds_of_postgresql(element: seconds_since, compiler: SQLCompiler, **options: Any) -> str:
+    return f"extract(epoch FROM clock_timestamp() - {compiler.process(element.clauses, **options)})"
+
+
+@compiles(seconds_since, "sqlite")
+def _seconds_of_sqlite(element: seconds_since, compiler: SQLCompiler, **options: Any) -> str:
+    return f"((julianday('now') - julianday({compiler.process(element.clauses, **options)})) * 86400)"
+
+
+CHANNEL = "rankguard"
+
+
+def tell(connection: Connection, *key: ColumnElement[str]) -> ColumnElement[Any]:
+    """What a statement selects, or returns, to notify those who listen of a key when it commits; nothing on SQLite.
+
+    :param key: the key's tenant, kind and resource, as the statement knows them.
+    """
+    if not is_postgresql(connection):
+        return null()
+    return cast(func.pg_notify(CHANNEL, cast(func.json_build_array(*key), Text)), Text)
 
 
 def is_postgresql(connection: Connection) -> bool:

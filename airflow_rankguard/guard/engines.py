@@ -13,6 +13,8 @@ READING = "rankguard_reading"
 CONNECT_TIMEOUT = 10
 BUSY_TIMEOUT = 20
 """Seconds that SQLite waits for its one write lock; a crowd gets it one by one, in no order."""
+STANDING = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+"""With these a connection that stands idle notices within about a minute that the network has forgotten it."""
 
 
 def create_guard_engine(
@@ -30,7 +32,7 @@ def create_guard_engine(
     pool: dict[str, Any] = {} if pooled else {"poolclass": NullPool}
     match parsed.get_backend_name():
         case "postgresql" | "postgres":
-            engine = _postgresql(parsed, pool)
+            engine = _postgresql(parsed, pool, STANDING if pooled else {})
         case "sqlite":
             engine = _sqlite(parsed, pool, "rwc" if create else "rw")
         case other:
@@ -38,9 +40,9 @@ def create_guard_engine(
     return engine.execution_options(schema_translate_map={None: schema}) if schema else engine
 
 
-def _postgresql(url: URL, pool: dict[str, Any]) -> Engine:
+def _postgresql(url: URL, pool: dict[str, Any], settings: dict[str, int]) -> Engine:
     # A transaction pooler hands each transaction to another server, which does not know our prepared statements.
-    connect: dict[str, Any] = {"prepare_threshold": None}
+    connect: dict[str, Any] = {"prepare_threshold": None, **settings}
     if "connect_timeout" not in url.query:
         connect["connect_timeout"] = CONNECT_TIMEOUT
     return create_engine(url.set(drivername="postgresql+psycopg"), connect_args=connect, **pool)

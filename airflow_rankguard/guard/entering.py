@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import Connection
 
-from airflow_rankguard.guard import rules
+from airflow_rankguard.guard import lining, rules
 from airflow_rankguard.guard.answers import AskAirflow
 from airflow_rankguard.guard.database import Database, RowLocked
 from airflow_rankguard.guard.draining import Patience, finish
@@ -69,6 +69,9 @@ class Entering:
         why = rules.why_not_reenter(past.last, past.refused_at)
         if why is not None:
             raise self._lost(why, past.last)
+        kept = lining.kept_for_another(self.database, self.entry.key, self.entry.owner, self.ask)
+        if kept is not None:
+            raise self._lost(str(kept), None)
         if self.took_back:
             self.patience.rest_or_raise(self.entry.key, (), "it was taken back and freed again")
         self.took_back = True

@@ -78,6 +78,21 @@ class StillInside(GuardError):
         self.key, self.presences, self.why = key, tuple(presences), why
 
 
+class NotCreated(GuardError):
+    """Airflow refused to create a DagRun: for certain this attempt made none."""
+
+
+class StartUnknown(GuardError):
+    """Nobody knows whether a DagRun was created; its key stays claimed, and trying again with its run id finds out."""
+
+    def __init__(self, claim: GuardedRun, why: str) -> None:
+        super().__init__(
+            f"Whether {claim.owner} was created is not known: {why.rstrip('.')}. {claim.key} stays claimed for it; trying again"
+            " finds out, and without another try the claim is stale after the startup grace."
+        )
+        self.claim, self.why = claim, why
+
+
 def _shown(value: object) -> str:
     text = ascii(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(str(value))} characters)"

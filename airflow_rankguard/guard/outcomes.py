@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from airflow_rankguard.guard.answers import Answer
-from airflow_rankguard.guard.values import Cause, GuardedRun, GuardKey, Presence, Status
+from airflow_rankguard.guard.values import Cause, GuardedRun, GuardKey, Presence, Status, Waiter
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +61,43 @@ class Acquired:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refused:
-    """Another run holds the key."""
+    """Another run holds the key, or the key is kept for one that waits for it.
 
-    blocker: GuardedRun
+    :param blocker: the guarded run that holds the key, or the waiter that is ahead.
+    :param waiter: the caller's own row among the key's waiters, when it is to wait.
+    """
+
+    blocker: GuardedRun | Waiter
     verdict: Alive | Starting | Draining
     answer: Answer
     now: datetime
+    waiter: Waiter | None = None
 
     def __str__(self) -> str:
-        return (
-            f"{self.blocker.key} is already running: {self.blocker.owner}, {self.blocker.status} since "
-            f"{self.blocker.since:%Y-%m-%d %H:%M:%S} UTC ({self.verdict.why})"
-        )
+        since = f"since {self.blocker.since:%Y-%m-%d %H:%M:%S} UTC ({self.verdict.why})"
+        if isinstance(self.blocker, Waiter):
+            return f"{self.blocker.key} is kept for {self.blocker.owner}, which waits in line {since}"
+        return f"{self.blocker.key} is already running: {self.blocker.owner}, {self.blocker.status} {since}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Superseded:
+    """A newer request is the key's follow-up: this one is not needed any more."""
+
+    waiter: Waiter
+
+    def __str__(self) -> str:
+        return f"The wish for {self.waiter.key} is superseded by {self.waiter.superseded_by}, which asked later"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Joined:
+    """The run whose result the caller waited for has ended: its result is the caller's."""
+
+    run: GuardedRun
+
+    def __str__(self) -> str:
+        return f"Joined {self.run.owner}, which {self.run.status} {self.run.key} at {self.run.ended_at:%H:%M:%S} UTC"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,6 +106,9 @@ class Contended:
 
     key: GuardKey
     why: str
+
+    def __str__(self) -> str:
+        return f"{self.key} is contended: {self.why}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,3 +160,30 @@ class Swept:
     verdict: Verdict | None = None
     reclaimed: bool = False
     error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Created:
+    """The DagRun exists and its key was claimed for it before.
+
+    :param run: the claim, or what became of it.
+    :param found: an earlier try of the same start had created the DagRun.
+    """
+
+    run: GuardedRun
+    found: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AlreadyRunning:
+    """Another run holds the key, or it is kept for one that waits: no DagRun was created."""
+
+    refused: Refused
+
+    @property
+    def blocker(self) -> GuardedRun | Waiter:
+        """The run that holds the key, or the waiter that is ahead."""
+        return self.refused.blocker
+
+    def __str__(self) -> str:
+        return str(self.refused)

@@ -53,7 +53,7 @@ def judge(sighting: Sighting, answer: Answer, *, deployment: str, timings: Timin
         return Alive(f"it belongs to deployment {run.owner.deployment!r}, whose runs this Airflow does not know")
     if run.ending_status is not None:
         return drain(sighting, answer, _ending_words(run), timings)
-    match existence(run, answer):
+    match existence(run.life, answer):
         case Existence.UNKNOWN:
             return Alive(f"its DagRun's state is unknown: {answer.why or answer.state}")
         case Existence.LIVES:
@@ -68,11 +68,11 @@ def judge(sighting: Sighting, answer: Answer, *, deployment: str, timings: Timin
             return drain(sighting, answer, f"its DagRun {gone}", timings)
 
 
-def existence(run: GuardedRun, answer: Answer) -> Existence:
-    """Say whether the DagRun that took the key still lives; only certainty counts as ended or gone."""
+def existence(life: Life, answer: Answer) -> Existence:
+    """Say whether the DagRun of that life still lives; only certainty counts as ended or gone."""
     if answer.state == RunState.UNKNOWN:
         return Existence.UNKNOWN
-    if answer.state == RunState.MISSING or is_other_incarnation(run.life, answer):
+    if answer.state == RunState.MISSING or is_other_incarnation(life, answer):
         return Existence.GONE
     if answer.state in (RunState.SUCCESS, RunState.FAILED):
         return Existence.ENDED
@@ -108,7 +108,7 @@ def is_work_over(sighting: Sighting, answer: Answer) -> bool:
         states = answer.task_states
         inside = (states.get((p.member.task_id, p.member.map_index)) for p in sighting.presences)
         return answer.state != RunState.UNKNOWN and not any(state in TASK_STATES_INSIDE for state in inside)
-    return existence(sighting.run, answer) in (Existence.ENDED, Existence.GONE)
+    return existence(sighting.run.life, answer) in (Existence.ENDED, Existence.GONE)
 
 
 def end_to_stamp(run: GuardedRun, verdict: Verdict, answer: Answer) -> bool | None:

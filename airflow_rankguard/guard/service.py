@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from collections.abc import Sequence
 from uuid import UUID, uuid4
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection
 
-from airflow_rankguard.guard import acquiring, ending, entering, sweeping
+from airflow_rankguard.guard import acquiring, beginning, ending, entering, lining
 from airflow_rankguard.guard.acquiring import Acquiring, Outcome
-from airflow_rankguard.guard.answers import Answer, AskAirflow, RunState
-from airflow_rankguard.guard.database import Database
+from airflow_rankguard.guard.answers import AskAirflow
+from airflow_rankguard.guard.beginning import Begun, CreateDagRun
 from airflow_rankguard.guard.errors import GuardLost
-from airflow_rankguard.guard.outcomes import Ended, Ending, Entered, Refused, Swept, Unchanged
-from airflow_rankguard.guard.store import deployments, events, looks, presences, prunes
+from airflow_rankguard.guard.outcomes import Ended, Ending, Entered, Refused, Unchanged
+from airflow_rankguard.guard.store import events, lines, looks, presences
 from airflow_rankguard.guard.store.events import Event
 from airflow_rankguard.guard.store.looks import Wanted
+from airflow_rankguard.guard.turns import Place
+from airflow_rankguard.guard.upkeep import Upkeep
 from airflow_rankguard.guard.values import (
     Cause,
     Claim,
@@ -25,18 +25,17 @@ from airflow_rankguard.guard.values import (
     GuardedRun,
     GuardKey,
     Life,
+    Line,
     Member,
     Owner,
+    Policy,
     Presence,
     Sighting,
     Status,
-    Timings,
 )
 
-PRUNE_BATCH = 1000
 
-
-class Guard:
+class Guard(Upkeep):
     """Takes, keeps and gives back keys in a guard database.
 
     The first verb looks once whether the schema and the index are right, and refuses to work without them: every verb
@@ -48,18 +47,6 @@ class Guard:
     :param sleep: waits for so many seconds.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        deployment: str,
-        *,
-        timings: Timings | None = None,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self.deployment = deployment
-        self.timings = timings or Timings()
-        self._database = Database(engine, self.timings, sleep)
-
     def acquire(
         self,
         key: GuardKey,
@@ -67,18 +54,31 @@ class Guard:
         life: Life,
         ask: AskAirflow,
         *,
+        policy: Policy | None = None,
         run_type: str | None = None,
         requested_by: str | None = None,
     ) -> Outcome:
         """Take a key for a run, or learn who holds it.
 
+        A freed key is kept for each one ahead in line for ``turn_timeout``. With a policy a refused owner gets its row
+        among those who wait; the call itself does not wait, and the owner comes forward with the same call again.
+
         :param life: the acquire task's try and its DagRun's incarnation; a later one than recorded gets a larger token.
         :param ask: what Airflow says about the blocker; called with no connection held.
-        :returns: Acquired, Refused with the blocker, or Contended.
+        :param policy: how the owner waits when it is refused; None when it does not.
+        :returns: Acquired, Refused with the blocker, Superseded (only when it coalesces), or Contended.
         :raises StillInside: processes of the owner's own earlier life have not left.
         :raises GuardLost: a later life of the owner holds the key.
         """
-        wanted = Claim(id=uuid4(), key=key, owner=owner, life=life, run_type=run_type, requested_by=requested_by)
+        wanted = Claim(
+            id=uuid4(),
+            key=key,
+            owner=owner,
+            life=life,
+            policy=policy,
+            run_type=run_type,
+            requested_by=requested_by,
+        )
         return Acquiring(self._database, wanted, self._asking(ask)).outcome()
 
     def claim(
@@ -104,13 +104,61 @@ class Guard:
         )
         return Acquiring(self._database, wanted, self._asking(ask)).outcome()
 
-    def watch(self, key: GuardKey, by: Owner, ask: AskAirflow) -> Refused | None:
+    def begin(
+        self,
+        key: GuardKey,
+        dag_id: str,
+        run_id: str,
+        create: CreateDagRun,
+        ask: AskAirflow,
+        *,
+        run_type: str | None = None,
+        requested_by: str | None = None,
+    ) -> Begun:
+        """Start a DagRun under its key, or learn which run holds the key; a refused start creates none.
+
+        :param run_id: the same in each try of one start, so that a try whose answer was lost is found again.
+        :param create: creates the DagRun for the claim it is given, and says whether it did (False: there is one of
+            that id). It raises NotCreated when Airflow refused, and anything else when nobody knows.
+        :returns: Created, AlreadyRunning with the blocker, or Contended.
+        :raises NotCreated: the claim is given back.
+        :raises StartUnknown: the claim stays; trying again is right.
+        """
+        owner = Owner(deployment=self.deployment, dag_id=dag_id, run_id=run_id)
+        wanted = Claim(
+            id=uuid4(),
+            key=key,
+            owner=owner,
+            status=Status.PENDING,
+            run_type=run_type,
+            requested_by=requested_by,
+        )
+        return beginning.Beginning(self._database, wanted, create, self._asking(ask)).begun()
+
+    def watch(self, key: GuardKey, by: Owner, ask: AskAirflow, life: Life | None = None) -> Refused | None:
         """See whether a key could be taken now, without taking it; a stale holder is reclaimed on the way.
 
         :param by: who looks; noted when it reclaims.
-        :returns: None when nobody holds the key, else who does and why.
+        :param life: which life of it looks; given, it has a row among those who wait until it sees the key free.
+        :returns: None when the key could be taken, else who holds it, or is ahead, and why.
         """
-        return acquiring.watch(self._database, key, by, self._asking(ask))
+        refused = acquiring.watch(self._database, key, by, self._asking(ask))
+        if life is None:
+            return refused
+        wanted = Claim(id=uuid4(), key=key, owner=by, life=life, policy=Policy.WATCH)
+        return lining.look_on(self._database, wanted, refused)
+
+    def give_up(self, refused: Refused, reason: str) -> None:
+        """Stop waiting: the owner's row goes, and it stays refused, for that reason."""
+        lining.give_up(self._database, refused, reason)
+
+    def waiting(self, wanted: Wanted) -> list[Place]:
+        """List who waits for what and behind whom; those who asked first first."""
+        return lining.waiting(self._database, wanted)
+
+    def lines(self, keys: Sequence[GuardKey]) -> list[Line]:
+        """See who holds some keys, or held them last, and who waits for each: two statements for up to 500 keys."""
+        return self._database.look(lines.lines, keys)
 
     def enter(self, key: GuardKey, owner: Owner, life: Life, member: Member, ask: AskAirflow) -> Entered:
         """Let a guarded task's process inside.
@@ -201,48 +249,6 @@ class Guard:
     def events(self, run_id: UUID) -> list[Event]:
         """List what happened to or because of one run, oldest first."""
         return self._database.look(events.of_run, run_id)
-
-    def sweep(self, ask: AskAirflow, *, dry_run: bool = False) -> Iterator[Swept]:
-        """Judge each active run of this deployment and reclaim the stale ones; what is yielded has happened.
-
-        :raises WrongAirflow: that Airflow knows none of the deployment's recent runs; nothing was judged.
-        """
-        return sweeping.sweep(self._database, self.deployment, ask, dry_run=dry_run)
-
-    def sweep_dag_run(self, dag_id: str, run_id: str, ask: AskAirflow) -> list[Swept]:
-        """Judge the keys that one DagRun of this deployment holds, and reclaim the stale ones."""
-        return sweeping.sweep_dag_run(self._database, self.deployment, dag_id, run_id, ask)
-
-    def prune(self, older_than: timedelta, *, batch: int = PRUNE_BATCH) -> int:
-        """Delete runs that ended, and events that happened, longer ago; never an active run nor the newest of a key.
-
-        :returns: how many rows went.
-        """
-        before = self._database.look(looks.now) - older_than
-        return sum(self._pruned(sentence, before, batch) for sentence in (prunes.prune_runs, prunes.prune_events))
-
-    def rename_deployment(self, old: str, new: str) -> int:
-        """Give all runs and events of a deployment another name.
-
-        :returns: how many runs there were.
-        """
-        return self._database.transaction(deployments.rename, old, new)
-
-    def _asking(self, ask: AskAirflow) -> AskAirflow:
-        """Ask about this deployment's runs only: of another's, this Airflow does not even know that they are gone."""
-
-        def answer(owner: Owner) -> Answer:
-            if owner.deployment != self.deployment:
-                return Answer(state=RunState.UNKNOWN, why=f"it belongs to deployment {owner.deployment!r}")
-            return ask(owner)
-
-        return answer
-
-    def _pruned(self, sentence: prunes.Sentence, before: datetime, batch: int) -> int:
-        total = 0
-        while gone := self._database.statement(sentence, before, batch):
-            total += gone
-        return total
 
     def _lost(self, key: GuardKey) -> GuardLost:
         return GuardLost(key, "this process no longer counts as inside: its run ended, or a later try replaced it")

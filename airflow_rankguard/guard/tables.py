@@ -137,3 +137,47 @@ guard_events = Table(
 Index("guard_events_guarded_run", guard_events.c.guarded_run_id)
 Index("guard_events_owner", guard_events.c.dag_id, guard_events.c.run_id, guard_events.c.event)
 Index("guard_events_at", guard_events.c.at)
+
+guard_waiters = Table(
+    "guard_waiters",
+    metadata,
+    Column("id", Uuid, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("resource", Text, nullable=False),
+    Column("tenant", Text, nullable=False),
+    Column("policy", Text, nullable=False),
+    Column("ticket", BigInteger),
+    Column("deployment", Text, nullable=False),
+    Column("dag_id", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("guard_id", Text, nullable=False),
+    Column("map_index", Integer, nullable=False),
+    Column("run_started_at", UtcDateTime),
+    Column("clear_number", Integer, nullable=False),
+    Column("asked_at", UtcDateTime, nullable=False),
+    Column("guarded_run_id", Uuid),
+    Column("superseded_by", Text),
+    PrimaryKeyConstraint("id", name="guard_waiters_pkey"),
+    UniqueConstraint("dag_id", "run_id", "guard_id", "map_index", "deployment", name="guard_waiters_owner"),
+    CheckConstraint("policy IN ('wait', 'coalesce', 'join', 'watch')", name="guard_waiters_known_policy"),
+    CheckConstraint(
+        "(ticket IS NOT NULL) = (policy = 'wait' OR (policy = 'coalesce' AND superseded_by IS NULL))",
+        name="guard_waiters_ticket_means_in_line",
+    ),
+)
+Index(
+    "guard_waiters_line",
+    guard_waiters.c.tenant,
+    guard_waiters.c.kind,
+    guard_waiters.c.resource,
+    guard_waiters.c.ticket,
+)
+Index(
+    "guard_waiters_follow_up",
+    guard_waiters.c.tenant,
+    guard_waiters.c.kind,
+    guard_waiters.c.resource,
+    unique=True,
+    postgresql_where=text("policy = 'coalesce' AND ticket IS NOT NULL"),
+    sqlite_where=text("policy = 'coalesce' AND ticket IS NOT NULL"),
+)

@@ -25,6 +25,19 @@ class Status(StrEnum):
 ACTIVE = (Status.PENDING, Status.RUNNING)
 
 
+class Policy(StrEnum):
+    """How a waiter waits: in line, in line as the key's one follow-up, for the holder's result, or only looking on."""
+
+    WAIT = "wait"
+    COALESCE = "coalesce"
+    JOIN = "join"
+    WATCH = "watch"
+
+    @property
+    def in_line(self) -> bool:
+        return self in (Policy.WAIT, Policy.COALESCE)
+
+
 class Cause(StrEnum):
     """Who ended a guarded run: its own release, somebody who found it stale, or a person."""
 
@@ -90,6 +103,12 @@ class Life:
     run_started_at: datetime | None = None
     clear_number: int = 0
     try_number: int = 0
+
+    def asks_after(self, other: Life) -> bool:
+        """Say whether its DagRun is the newer request: by its start, where both are known; else who asks last is."""
+        if self.run_started_at is None or other.run_started_at is None:
+            return True
+        return self.run_started_at >= other.run_started_at
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
@@ -164,6 +183,47 @@ class Sighting:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Waiter:
+    """One row of ``guard_waiters``: an owner that waits for a key.
+
+    :param ticket: its place among the key's waiters; None for one that is not in line.
+    :param guarded_run_id: the run whose result a joining owner waits for.
+    :param superseded_by: whose newer request made a coalescing owner's needless.
+    """
+
+    id: UUID
+    key: GuardKey
+    owner: Owner
+    life: Life
+    policy: Policy
+    asked_at: datetime
+    ticket: int | None = None
+    guarded_run_id: UUID | None = None
+    superseded_by: str | None = None
+
+    @property
+    def since(self) -> datetime:
+        """When it asked first."""
+        return self.asked_at
+
+    def is_request_of(self, wanted: Claim) -> bool:
+        """Say whether this is what a claim asks for once more, and not what an earlier life of its owner asked for."""
+        mine = (self.key, self.policy, self.life.clear_number, self.life.run_started_at)
+        life = wanted.life
+        return mine == (wanted.key, wanted.policy, life.clear_number, life.run_started_at)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """A key's newest run, active or ended, and its waiters: those with tickets first, in their order."""
+
+    key: GuardKey
+    newest: GuardedRun | None
+    waiters: tuple[Waiter, ...]
+    now: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Timings:
     """Every bound of the guard, in one place.
 
@@ -174,6 +234,7 @@ class Timings:
     :param settle: how long a release looks again before it calls what is inside a drain.
     :param patience: how long one call waits for others to leave.
     :param poll: the pause between two looks.
+    :param turn_timeout: how long a key that was freed is kept for each waiter ahead of the one who wants it.
     :param looks_per_ask: how many looks of one wait share an answer of Airflow's.
     :param rounds: how often a lost race is run again.
     """
@@ -185,19 +246,24 @@ class Timings:
     settle: timedelta = timedelta(seconds=2)
     patience: timedelta = timedelta(minutes=10)
     poll: timedelta = timedelta(milliseconds=250)
+    turn_timeout: timedelta = timedelta(seconds=60)
     looks_per_ask: int = 8
     rounds: int = 12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """A wish to hold a key: what ``acquire`` and the start gate write when the key is free."""
+    """A wish to hold a key: what ``acquire`` and the start gate write when the key is free.
+
+    :param policy: how its owner waits when it is not; None when it does not.
+    """
 
     id: UUID
     key: GuardKey
     owner: Owner
     life: Life = field(default_factory=Life)
     status: Status = Status.RUNNING
+    policy: Policy | None = None
     run_type: str | None = None
     requested_by: str | None = None
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from airflow_rankguard.guard.values import Timings
 
 OWN_EXTRAS = frozenset({"deployment", "schema"})
-TIMING_EXTRAS = frozenset({"startup_grace", "drain_timeout", "lock_timeout", "write_timeout", "settle", "patience"})
+TIMING_EXTRAS = frozenset(
+    {"startup_grace", "drain_timeout", "lock_timeout", "write_timeout", "settle", "patience", "turn_timeout"}
+)
 DRIVER_EXTRAS = frozenset(
     {"sslmode", "sslcert", "sslkey", "sslrootcert", "connect_timeout", "application_name", "target_session_attrs"}
 )
@@ -29,9 +31,9 @@ class RankGuardHook(BaseHook):
 
     The connection's extras may hold ``deployment`` (this Airflow's name among several that share the database;
     "airflow" without it), ``schema`` (the PostgreSQL schema of the guard's tables), the guard's bounds in seconds
-    (``startup_grace``, ``drain_timeout``, ``lock_timeout``, ``write_timeout``, ``settle``, ``patience``) and, for
-    PostgreSQL, ``sslmode``, ``sslcert``, ``sslkey``, ``sslrootcert``, ``connect_timeout``, ``application_name`` and
-    ``target_session_attrs``. Any other extra is refused by name.
+    (``startup_grace``, ``drain_timeout``, ``lock_timeout``, ``write_timeout``, ``settle``, ``patience``,
+    ``turn_timeout``) and, for PostgreSQL, ``sslmode``, ``sslcert``, ``sslkey``, ``sslrootcert``, ``connect_timeout``,
+    ``application_name`` and ``target_session_attrs``. Any other extra is refused by name.
 
     :param rankguard_conn_id: the Airflow connection.
     """
@@ -51,7 +53,16 @@ class RankGuardHook(BaseHook):
         :raises AirflowNotFoundException: there is none of this id.
         :raises ValueError: it is of another type, or has an extra that nobody reads.
         """
-        connection: Connection = self.get_connection(self.rankguard_conn_id)
+        return self._checked(self.get_connection(self.rankguard_conn_id))
+
+    @classmethod
+    async def aopen(cls, rankguard_conn_id: str) -> RankGuardHook:
+        """Make a hook inside a trigger, where connections come only to those who await them; errors as there."""
+        hook = cls(rankguard_conn_id)
+        vars(hook)["connection"] = hook._checked(await cls.aget_connection(rankguard_conn_id))
+        return hook
+
+    def _checked(self, connection: Connection) -> Connection:
         if connection.conn_type not in ("postgres", "sqlite"):
             raise ValueError(
                 f"Connection {self.rankguard_conn_id!r} is of type {connection.conn_type!r};"
@@ -97,14 +108,16 @@ class RankGuardHook(BaseHook):
         """The hook's one engine; it keeps no connection open between statements."""
         return self.create_engine()
 
-    def create_engine(self, *, create: bool = False) -> Engine:
+    def create_engine(self, *, create: bool = False, pooled: bool = False) -> Engine:
         """Make another engine.
 
         :param create: let SQLite create the file.
+        :param pooled: keep connections open between statements.
         """
         from airflow_rankguard.guard.engines import create_guard_engine  # noqa: PLC0415
 
-        return create_guard_engine(self._url(), schema=self.connection.extra_dejson.get("schema"), create=create)
+        schema = self.connection.extra_dejson.get("schema")
+        return create_guard_engine(self._url(), schema=schema, create=create, pooled=pooled)
 
     def get_conn(self) -> Any:
         """Open a SQLAlchemy connection to the guard database; the caller closes it."""

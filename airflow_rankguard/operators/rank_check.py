@@ -1,4 +1,4 @@
-"""The rank check as a guarded task."""
+"""The rank check as a guarded task, and beside it the claim of what is due."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_rankguard.operators.rank_check_due import RankCheckClaimDueOperator
 from airflow_rankguard.settings import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from airflow_rankguard.rank.check import Summary
     from airflow_rankguard.rank.serp import SerpSource
     from airflow_rankguard.rank.values import Progress, Snapshot
+
+__all__ = ["RankCheckClaimDueOperator", "RankCheckOperator"]
 
 
 class RankCheckOperator(BaseOperator):

@@ -190,8 +190,9 @@ def _connections(database: Database) -> dict[str, str]:
     right = f"{task.render_as_string(hide_password=False)}?schema={database.schema}&deployment={DEPLOYMENT}"
     bare = task.set(database="postgres").render_as_string(hide_password=False)
     return {
-        "rankguard_default": f"{right}&{BOUNDS}",
+        "rankguard_default": f"{right}&{BOUNDS}&turn_timeout=300",
         "rankguard_defaults": right,
+        "rankguard_hasty": f"{right}&{BOUNDS}&turn_timeout=15",
         "rankguard_down": f"postgres://nobody@{LOOPBACK}:{free_port()}/guard",
         "rankguard_bare": bare,
         "rankguard_odd": f"{right}&sslmod=require",

@@ -1,9 +1,11 @@
-"""The verbs about rank configs: add, list, import, and the report of what was measured."""
+"""The verbs about rank configs: add, list, import, schedule, and the report of what was measured."""
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
 from sqlalchemy import Connection, Engine
 
 from airflow_rankguard.rank import store
@@ -42,11 +44,52 @@ def test_an_import_is_whole_or_nothing(rankguard: Rankguard, tmp_path: Path) -> 
     assert replaced.out == "0 keywords added, 1 known already, 1 dropped.\n"
 
 
+def test_a_config_gets_a_schedule(rankguard: Rankguard) -> None:
+    """The list has when it is due, by the clocks of its zone; until then, and after `manual`, it is started by hand."""
+    rankguard(*SHOP)
+    (listed,) = rankguard("config", "list", "--output", "json").json
+    assert (listed["schedule"], listed["next_due_at"]) == ("manual", None)
+    words = ("--time-zone", "Asia/Tokyo", "--anchor", "2026-01-05T09:30", "--max-cost", "0.50")
+    due_at = rankguard("config", "schedule", "shop", "weekly", *words, "--output", "json").json["next_due_at"]
+    assert datetime.fromisoformat(due_at).strftime("%A %H:%M") == "Monday 00:30"
+    (listed,) = rankguard("config", "list", "--output", "json").json
+    shown = {"schedule": "weekly", "time_zone": "Asia/Tokyo", "anchor": "2026-01-05T00:30:00+00:00"}
+    assert shown.items() <= listed.items()
+    assert (listed["max_cost"], listed["next_due_at"]) == ("0.500000", due_at)
+    assert f"weekly {due_at[:10]}" in " ".join(rankguard("config", "list").out.replace("Asia/Tokyo", "").split())
+    assert rankguard("config", "schedule", "shop", "manual").out == "Rank config shop is started by hand alone.\n"
+    assert rankguard("config", "list", "--output", "json").json[0]["next_due_at"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("shop", "hourly"), "a schedule is daily, weekly, monthly or five fields of a cron, not 'hourly'"),
+        (("shop", "daily", "--time-zone", "Mars"), "there is no time zone 'Mars'"),
+        (("shop", "daily", "--time-zone", "Mars", "--anchor", "2026-01-05T09:30"), "there is no time zone 'Mars'"),
+        (("shop", "daily", "--anchor", "2026-01-05"), "'2026-01-05' is not a local time like 2026-01-05T09:30"),
+        (("shop", "daily", "--anchor", "2026-01-05T09:30Z"), "is not a local time"),
+        (("shop", "daily", "--max-cost", "-1"), "'-1' is not an amount of US dollars"),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_refused(words: tuple[str, ...], said: str, rankguard: Rankguard) -> None:
+    """As a wrong command line, and the config keeps the schedule that it had."""
+    rankguard(*SHOP)
+    refused = rankguard("config", "schedule", *words)
+    assert (refused.code, refused.out) == (2, "")
+    assert said in refused.err
+    assert rankguard("config", "list", "--output", "json").json[0]["schedule"] == "manual"
+
+
 def test_an_unknown_config_is_named(rankguard: Rankguard, tmp_path: Path) -> None:
-    """Neither an import nor a report makes up a config."""
+    """Neither an import nor a report nor a schedule makes up a config."""
     file = tmp_path / "keywords.csv"
     file.write_text("red shoes\n")
-    for words in (["config", "import", "nowhere", file], ["report", "nowhere"]):
+    unknown = (
+        *(["config", "import", "nowhere", file], ["report", "nowhere"]),
+        *(["config", "schedule", "nowhere", "daily"], ["config", "schedule", "nowhere", "manual"]),
+    )
+    for words in unknown:
         assert rankguard(*words) == Ran(1, "", "rankguard: There is no rank config 'nowhere'.\n")
 
 

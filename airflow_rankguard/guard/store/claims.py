@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, literal, null, select, update
+from sqlalchemy.sql.dml import ReturningInsert
 
-from airflow_rankguard.guard.dialects import bounded, clock, insert
+from airflow_rankguard.guard.dialects import bounded, clock, insert, is_postgresql
+from airflow_rankguard.guard.store import lines
 from airflow_rankguard.guard.store.presences import forget
 from airflow_rankguard.guard.store.rows import is_key, run_if, run_of
 from airflow_rankguard.guard.tables import guarded_runs as runs
@@ -24,16 +26,33 @@ from airflow_rankguard.guard.values import (
 
 
 def claim(connection: Connection, wanted: Claim, timings: Timings) -> GuardedRun | None:
-    """Insert the claim unless its key is taken; None when it is.
+    """Insert the claim unless its key is taken, or kept for somebody ahead in line; None when it is.
 
     Two unique indexes decide: the active slot, and the term. The second refuses a claim that counted the terms before
     another run came and went, so that tokens grow in the order of acquisition.
     """
     newest = select((func.coalesce(func.max(runs.c.term), 0) + 1).label("term")).where(is_key(wanted.key)).subquery()
     values = {**_claimed(wanted), "term": newest.c.term, "token": newest.c.term * LIVES_PER_TERM}
-    source = select(*values.values()).select_from(newest).where(bounded(connection, timings))
+    conditions = (bounded(connection, timings), lines.may_take(wanted, timings))
+    source = select(*values.values()).select_from(newest).where(*conditions)
     statement = insert(connection, runs).from_select(list(values), source).on_conflict_do_nothing().returning(runs)
-    return run_if(connection.execute(statement).one_or_none())
+    if wanted.policy is None:
+        return run_if(connection.execute(statement).one_or_none())
+    return _claim_and_leave_line(connection, statement, wanted)
+
+
+def _claim_and_leave_line(connection: Connection, statement: ReturningInsert[Any], wanted: Claim) -> GuardedRun | None:
+    """Take the turn with the key: in one statement on PostgreSQL, in one transaction on SQLite."""
+    if is_postgresql(connection):
+        taken = statement.cte("taken")
+        moved = (lines.put_back(wanted, taken).cte("moved"), lines.leave(wanted, taken).cte("left"))
+        return run_if(connection.execute(select(taken).add_cte(*moved)).one_or_none())
+    run = run_if(connection.execute(statement).one_or_none())
+    if run is not None:
+        held = select(runs).where(runs.c.id == run.id).subquery()
+        for sentence in (lines.put_back, lines.leave):
+            connection.execute(sentence(wanted, held))
+    return run
 
 
 def _claimed(wanted: Claim) -> dict[str, ColumnElement[Any]]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Column, ColumnElement, Connection, case, func, literal, select, update
-from sqlalchemy.sql.dml import ReturningUpdate
+from sqlalchemy import Column, ColumnElement, Connection, Update, case, func, literal, null, select, update
 
-from airflow_rankguard.guard.dialects import bounded, clock
+from airflow_rankguard.guard.dialects import bounded, clock, tell
 from airflow_rankguard.guard.outcomes import Ending
 from airflow_rankguard.guard.store.presences import forget
-from airflow_rankguard.guard.store.rows import run_if, run_of
+from airflow_rankguard.guard.store.rows import SLOT, run_if, run_of
 from airflow_rankguard.guard.tables import guard_presence as inside
+from airflow_rankguard.guard.tables import guard_waiters as waiters
 from airflow_rankguard.guard.tables import guarded_runs as runs
 from airflow_rankguard.guard.values import Cause, GuardedRun, Sighting, Timings
 
@@ -29,7 +29,7 @@ def end_if_empty(
     snapshot = select(before.c.entries).where(before.c.id == run_id).scalar_subquery()
     somebody = select(inside.c.id).where(inside.c.guarded_run_id == run_id).exists()
     statement = _end(run_id, token, ending).where(~somebody, runs.c.entries == snapshot, bounded(connection, timings))
-    return run_if(connection.execute(statement).one_or_none())
+    return run_if(connection.execute(statement.returning(runs, _told(connection))).one_or_none())
 
 
 def end(connection: Connection, seen: Sighting, ending: Ending, timings: Timings) -> GuardedRun | None:
@@ -38,14 +38,22 @@ def end(connection: Connection, seen: Sighting, ending: Ending, timings: Timings
         runs.c.entries == seen.run.entries,
         bounded(connection, timings),
     )
-    row = connection.execute(statement).one_or_none()
+    row = connection.execute(statement.returning(runs)).one_or_none()
     if row is None:
         return None
     forget(connection, seen.run.id)
+    # Only now: while it waited for one that writes, others came to wait for the key.
+    connection.execute(select(_told(connection)).where(runs.c.id == seen.run.id))
     return run_of(row)
 
 
-def _end(run_id: UUID, token: int, ending: Ending) -> ReturningUpdate[tuple[object, ...]]:
+def _told(connection: Connection) -> ColumnElement[Any]:
+    """Wake those who wait for the key that this statement frees: notifications wait in line, so only when there are."""
+    anybody = select(waiters.c.id).where(*(waiters.c[part] == runs.c[part] for part in SLOT)).exists()
+    return case((anybody, tell(connection, *(runs.c[part] for part in SLOT))), else_=null())
+
+
+def _end(run_id: UUID, token: int, ending: Ending) -> Update:
     return (
         update(runs)
         .where(runs.c.id == run_id, runs.c.token == token, runs.c.ended_at.is_(None))
@@ -55,7 +63,6 @@ def _end(run_id: UUID, token: int, ending: Ending) -> ReturningUpdate[tuple[obje
             reason=_unless_forced(runs.c.reason, ending.reason),
             ended_at=clock(),
         )
-        .returning(runs)
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, literal_column
+from sqlalchemy import ColumnElement, FromClause, Row, and_, literal_column
 
+from airflow_rankguard.guard.tables import guard_waiters
 from airflow_rankguard.guard.tables import guarded_runs as runs
 from airflow_rankguard.guard.values import (
     ACTIVE,
@@ -16,10 +17,15 @@ from airflow_rankguard.guard.values import (
     Life,
     Member,
     Owner,
+    Policy,
     Presence,
     Sighting,
     Status,
+    Waiter,
 )
+
+SLOT = ("tenant", "kind", "resource")
+OWNER_PARTS = ("dag_id", "run_id", "guard_id", "map_index", "deployment")
 
 
 def run_of(row: Row[Any]) -> GuardedRun:
@@ -71,6 +77,28 @@ def sighting_of(rows: Iterable[Row[Any]]) -> Sighting | None:
         return None
     inside = tuple(presence_of(row) for row in seen if row._mapping["presence_id"] is not None)
     return Sighting(run=run_of(seen[0]), presences=inside, now=seen[0]._mapping["now"])
+
+
+def waiter_of(row: Row[Any]) -> Waiter:
+    """Read a row of ``guard_waiters``."""
+    columns = row._mapping
+    return Waiter(
+        key=GuardKey(**{part: columns[part] for part in SLOT}),
+        owner=Owner(**{part: columns[part] for part in OWNER_PARTS}),
+        life=Life(run_started_at=columns["run_started_at"], clear_number=columns["clear_number"]),
+        policy=Policy(columns["policy"]),
+        **{part: columns[part] for part in ("id", "ticket", "asked_at", "guarded_run_id", "superseded_by")},
+    )
+
+
+def is_for_key(key: GuardKey, table: FromClause = guard_waiters) -> ColumnElement[bool]:
+    """The waiters of a key."""
+    return and_(*(table.c[part] == getattr(key, part) for part in SLOT))
+
+
+def is_of_owner(owner: Owner, table: FromClause = guard_waiters) -> ColumnElement[bool]:
+    """The waiter that an owner is."""
+    return and_(*(table.c[part] == getattr(owner, part) for part in OWNER_PARTS))
 
 
 def is_key(key: GuardKey) -> ColumnElement[bool]:

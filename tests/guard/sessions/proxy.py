@@ -30,10 +30,13 @@ class BreakingProxy:
     """Passes connections on to a server, and cuts one.
 
     :param port: the server's on the loopback address; connections must not be encrypted.
+    :param drops: the kinds of the server's messages that never arrive.
+    :ivar dropped: how many did not.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, drops: bytes = b"") -> None:
         self._server_port = port
+        self.drops, self.dropped = drops, 0
         self._cut: Cut | None = None
 
     def __enter__(self) -> Self:
@@ -90,7 +93,9 @@ class Connection:
 
     def _answer(self) -> None:
         for kind, message in _messages(self._server):
-            if not self._keeps_answer:
+            if kind in self._proxy.drops:
+                self._proxy.dropped += 1
+            elif not self._keeps_answer:
                 self._client.sendall(message)
             elif kind == READY:
                 break

@@ -1,0 +1,118 @@
+"""A key's line: the condition under which its next may take the key, what taking does to it, and the look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Delete,
+    FromClause,
+    Select,
+    Update,
+    and_,
+    delete,
+    func,
+    literal,
+    not_,
+    or_,
+    select,
+    true,
+    tuple_,
+    update,
+)
+
+from airflow_rankguard.guard.dialects import clock, seconds_since
+from airflow_rankguard.guard.store.rows import SLOT, is_for_key, is_key, is_of_owner, run_of, waiter_of
+from airflow_rankguard.guard.tables import guard_waiters as waiters
+from airflow_rankguard.guard.tables import guarded_runs as runs
+from airflow_rankguard.guard.values import Claim, GuardKey, Line, Policy, Timings, Waiter
+
+KEYS_AT_ONCE = 500
+
+
+def may_take(wanted: Claim, timings: Timings) -> ColumnElement[bool]:
+    """``turns.kept_for`` in SQL: nobody is ahead, or the turns of all who are have passed since the key was freed.
+
+    A key whose newest run still stood when the statement began was freed this very moment: no turn has passed. One that
+    no run has ever held was free for ever.
+    """
+    ahead = select(func.count()).select_from(waiters).where(_is_ahead_of(wanted)).scalar_subquery()
+    free_for = func.coalesce(seconds_since(runs.c.ended_at), 0)
+    newest = select(free_for).where(is_key(wanted.key)).order_by(runs.c.term.desc()).limit(1).scalar_subquery()
+    passed = func.coalesce(ahead * timings.turn_timeout.total_seconds() <= newest, true())
+    turn = or_(ahead == 0, passed)
+    return and_(turn, not_(_is_superseded(wanted))) if wanted.policy is Policy.COALESCE else turn
+
+
+def _is_ahead_of(wanted: Claim) -> ColumnElement[bool]:
+    own = waiters.alias("own")
+    not_behind = select(own.c.id).where(
+        is_of_owner(wanted.owner, own),
+        is_for_key(wanted.key, own),
+        tuple_(own.c.ticket, own.c.id) <= tuple_(waiters.c.ticket, waiters.c.id),
+    )
+    return and_(is_for_key(wanted.key), waiters.c.ticket.is_not(None), not_(not_behind.exists()))
+
+
+def _is_superseded(wanted: Claim) -> ColumnElement[bool]:
+    own, life = waiters.alias("own"), wanted.life
+    request = (
+        is_of_owner(wanted.owner, own),
+        is_for_key(wanted.key, own),
+        own.c.policy == wanted.policy,
+        own.c.clear_number == life.clear_number,
+        own.c.run_started_at.is_not_distinct_from(literal(life.run_started_at, own.c.run_started_at.type)),
+    )
+    return select(own.c.id).where(*request, own.c.superseded_by.is_not(None)).exists()
+
+
+def leave(wanted: Claim, taken: FromClause) -> Delete:
+    """The statement that takes the row of who has taken the key away."""
+    return delete(waiters).where(is_of_owner(wanted.owner), select(taken.c.id).exists())
+
+
+def put_back(wanted: Claim, taken: FromClause) -> Update:
+    """The statement that puts those whose turn passed behind all who wait now, in their own order."""
+    other = waiters.alias("other")
+    # From the first one's ticket to behind the last one's: tickets must not double each time.
+    way = func.max(other.c.ticket) - func.min(other.c.ticket) + 1
+    behind_all = waiters.c.ticket + select(way).where(is_for_key(wanted.key, other)).scalar_subquery()
+    own = waiters.alias("own")
+    has_ticket = select(own.c.id).where(is_of_owner(wanted.owner, own), own.c.ticket.is_not(None)).exists()
+    return (
+        update(waiters).where(_is_ahead_of(wanted), has_ticket, select(taken.c.id).exists()).values(ticket=behind_all)
+    )
+
+
+def lines(connection: Connection, keys: Sequence[GuardKey]) -> list[Line]:
+    """See who waits for some keys, and of each that somebody waits for who holds it, or held it last."""
+    return [line for n in range(0, len(keys), KEYS_AT_ONCE) for line in _lines(connection, keys[n : n + KEYS_AT_ONCE])]
+
+
+def _lines(connection: Connection, keys: Sequence[GuardKey]) -> list[Line]:
+    slots = [tuple(getattr(key, part) for part in SLOT) for key in keys]
+    order = (waiters.c.ticket.is_(None), waiters.c.ticket, waiters.c.id)
+    waiting: dict[GuardKey, list[Waiter]] = {key: [] for key in keys}
+    for row in connection.execute(select(waiters).where(_is_for_one_of(slots)).order_by(*order)):
+        waiter = waiter_of(row)
+        waiting[waiter.key].append(waiter)
+    seen = list(connection.execute(_newest_runs(slots)))
+    newest = {run.key: run for run in map(run_of, seen)}
+    now = seen[0].now if seen else connection.execute(select(clock())).scalar_one()
+    return [Line(key=key, newest=newest.get(key), waiters=tuple(waiting[key]), now=now) for key in keys]
+
+
+def _newest_runs(slots: Sequence[tuple[str, ...]]) -> Select[Any]:
+    """The newest run of each key that has waiters: one step into the index for each, however long the key's history."""
+    waited_for = select(*(waiters.c[part] for part in SLOT)).where(_is_for_one_of(slots)).distinct().subquery()
+    newer = runs.alias("newer")
+    same_key = [newer.c[part] == waited_for.c[part] for part in SLOT]
+    last = select(newer.c.id).where(*same_key).order_by(newer.c.term.desc()).limit(1).scalar_subquery()
+    return select(runs, clock().label("now")).join_from(waited_for, runs, runs.c.id == last)
+
+
+def _is_for_one_of(slots: Sequence[tuple[str, ...]]) -> ColumnElement[bool]:
+    return tuple_(*(waiters.c[part] for part in SLOT)).in_(slots)

@@ -1,0 +1,1 @@
+"""The trigger of those who wait for a key."""

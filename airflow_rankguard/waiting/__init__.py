@@ -1,0 +1,1 @@
+"""Waiting inside Airflow: the watcher that a triggerer's waiters share, and what a waiting task does."""

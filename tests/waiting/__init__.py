@@ -1,0 +1,1 @@
+"""Waiting in the triggerer: what the waiters of one event loop share, and when each is woken."""
