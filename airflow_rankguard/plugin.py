@@ -8,7 +8,7 @@ from airflow.plugins_manager import AirflowPlugin
 
 
 class RankGuardPlugin(AirflowPlugin):
-    """Names the provider's place in Airflow, and brings the listener where it is switched on."""
+    """Names the provider's place in Airflow, brings the timetable, and the listener where it is switched on."""
 
     name = "rankguard"
 
@@ -22,3 +22,10 @@ class RankGuardPlugin(AirflowPlugin):
         from airflow_rankguard import listener  # noqa: PLC0415
 
         return [listener]
+
+    @property
+    def timetables(self) -> list[Any]:  # type: ignore[override]  # likewise: whoever asks for timetables imports them
+        """The rank check's timetable."""
+        from airflow_rankguard.timetables.rank_check import RankCheckTimetable  # noqa: PLC0415
+
+        return [RankCheckTimetable]

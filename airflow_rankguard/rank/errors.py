@@ -19,6 +19,10 @@ class BadConfig(RankError, ValueError):
     """A rank config that cannot be right; the text names the field and its value."""
 
 
+class BadSchedule(RankError, ValueError):
+    """A schedule that names no due time; the text names what is wrong with it."""
+
+
 class BadKeyword(RankError, ValueError):
     """A keyword that nobody can search for; the text is the reason alone."""
 

@@ -22,6 +22,8 @@ from sqlalchemy import (
     TypeDecorator,
     UniqueConstraint,
     Uuid,
+    func,
+    text,
 )
 
 from airflow_rankguard.guard.dialects import UtcDateTime
@@ -77,6 +79,40 @@ rank_keywords = Table(
     UniqueConstraint("config_id", "keyword", name="rank_keywords_once_per_config"),
     ForeignKeyConstraint(["config_id"], ["rank_configs.id"], name="rank_keywords_config"),
     CheckConstraint("keyword <> ''", name="rank_keywords_not_empty"),
+)
+
+# When a config is due; a config without a row is started by hand alone.
+rank_schedules = Table(
+    "rank_schedules",
+    metadata,
+    Column("config_id", Text, nullable=False),
+    Column("schedule", Text, nullable=False),
+    Column("time_zone", Text, nullable=False),
+    Column("anchor", UtcDateTime),
+    Column("max_cost", Cost),
+    Column("next_due_at", UtcDateTime, nullable=False),
+    Column("claimed_due_at", UtcDateTime),
+    Column("claimed_at", UtcDateTime),
+    Column("returned_at", UtcDateTime),
+    Column("last_claimed_at", UtcDateTime),
+    Column("last_skip_reason", Text),
+    PrimaryKeyConstraint("config_id", name="rank_schedules_pkey"),
+    ForeignKeyConstraint(["config_id"], ["rank_configs.id"], name="rank_schedules_config"),
+    CheckConstraint("(claimed_at IS NULL) = (claimed_due_at IS NULL)", name="rank_schedules_claim_is_whole"),
+    CheckConstraint("max_cost >= 0", name="rank_schedules_max_cost_not_negative"),
+)
+Index(
+    "rank_schedules_due",
+    func.coalesce(rank_schedules.c.returned_at, rank_schedules.c.next_due_at),
+    rank_schedules.c.config_id,
+    postgresql_where=text("claimed_at IS NULL"),
+    sqlite_where=text("claimed_at IS NULL"),
+)
+Index(
+    "rank_schedules_claimed",
+    rank_schedules.c.claimed_at,
+    postgresql_where=text("claimed_at IS NOT NULL"),
+    sqlite_where=text("claimed_at IS NOT NULL"),
 )
 
 # No foreign key to guarded_runs: pruning those must not take the history of positions with it.

@@ -9,21 +9,41 @@ from airflow_rankguard.rank.store.configs import (
     list_configs,
     list_keywords,
 )
+from airflow_rankguard.rank.store.due import (
+    Scheduled,
+    carry_out,
+    drop_schedule,
+    give_back,
+    list_due,
+    list_schedules,
+    note_started,
+    offer_again,
+    set_schedule,
+)
 from airflow_rankguard.rank.store.history import list_measurements
 from airflow_rankguard.rank.store.runs import begin_run, finish_run, get_run, list_done, write_snapshots
 
 __all__ = [
     "Imported",
+    "Scheduled",
     "add_config",
     "begin_run",
+    "carry_out",
     "count_keywords",
+    "drop_schedule",
     "finish_run",
     "get_config",
     "get_run",
+    "give_back",
     "import_keywords",
     "list_configs",
     "list_done",
+    "list_due",
     "list_keywords",
     "list_measurements",
+    "list_schedules",
+    "note_started",
+    "offer_again",
+    "set_schedule",
     "write_snapshots",
 ]

@@ -1,0 +1,118 @@
+"""Claiming due configs: look at the oldest, judge each with no connection held, claim them all in one statement."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from airflow_rankguard.guard.database import Database
+from airflow_rankguard.guard.store import looks
+from airflow_rankguard.rank import store
+from airflow_rankguard.rank.due import Decision, DueConfig, Terms, decide, why_full
+
+
+@dataclass(kw_only=True, slots=True)
+class Tick:
+    """What one call of ``claim`` did.
+
+    :param failed: left due by an error.
+    :param lost: what another claimer or a change of the schedule was quicker about.
+    :param offered_again: claims that nobody had confirmed within the grace.
+    :param oldest: how long the oldest of the due configs it saw had been due.
+    :param full: what was used up while more was due; None when nothing more was due.
+    """
+
+    claimed: list[Decision] = field(default_factory=list)
+    skipped: list[Decision] = field(default_factory=list)
+    failed: list[Decision] = field(default_factory=list)
+    lost: int = 0
+    offered_again: int = 0
+    oldest: timedelta = timedelta(0)
+    full: str | None = None
+
+    @property
+    def units(self) -> int:
+        return sum(decision.due.units for decision in self.claimed)
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.claimed)} configs claimed with {self.units} units, {len(self.skipped)} skipped,"
+            f" {len(self.failed)} failed, {self.lost} lost to others, {self.offered_again} offered again;"
+            f" {f'the {self.full} is reached' if self.full else 'nothing more is due'};"
+            f" the oldest had been due for {timedelta(seconds=int(self.oldest.total_seconds()))}"
+        )
+
+    def count(self, decisions: Sequence[Decision], changed: set[str]) -> int:
+        """Add decisions, of which those about the changed configs were carried out; give the number of the others."""
+        carried_out = [decision for decision in decisions if decision.due.config_id in changed]
+        for decision in carried_out:
+            if decision.starts:
+                self.claimed.append(decision)
+            else:
+                (self.failed if decision.stays_due else self.skipped).append(decision)
+        lost = len(decisions) - len(carried_out)
+        self.lost += lost
+        return lost
+
+
+class DueConfigs:
+    """Claims the configs of a guard database that are due, and hears what became of each.
+
+    A claim advances the due time before anything is started, so that a failing start cannot be repeated at once. One
+    that is neither ``started`` nor given back within the grace is offered again with the same due time.
+
+    :param stopwatch: seconds of wall time, for the deadline.
+    """
+
+    def __init__(self, database: Database, stopwatch: Callable[[], float] = time.monotonic) -> None:
+        self._database = database
+        self._stopwatch = stopwatch
+
+    def claim(self, terms: Terms, *, now: datetime | None = None) -> Tick:
+        """Claim what is due, oldest first, until the terms are used up; what was given back comes after what waited.
+
+        :param now: None means the database's clock.
+        :raises DatabaseUnavailable: the guard database cannot be used.
+        """
+        until = self._stopwatch() + terms.deadline.total_seconds()
+        began = now or self._database.look(looks.now)
+        tick = Tick(offered_again=self._database.statement(store.offer_again, began - terms.grace, began))
+        seen: DueConfig | None = None
+        while tick.full is None and (page := self._database.look(store.list_due, terms.limit, began, seen)):
+            tick.oldest = max(tick.oldest, *(due.seen_at - due.due_at for due in page))
+            decisions = list(self._judged(page, terms, tick, until))
+            if not decisions:
+                break
+            seen = decisions[-1].due
+            if tick.count(decisions, self._database.statement(store.carry_out, decisions, now=now)):
+                tick.full = None
+        return tick
+
+    def started(self, config_id: str, due_at: datetime) -> bool:
+        """Settle a claim: its run is there; False when it is settled already.
+
+        :param due_at: the due time that was claimed.
+        """
+        return self._database.statement(store.note_started, config_id, due_at)
+
+    def give_back(self, config_id: str, due_at: datetime, reason: str, *, now: datetime | None = None) -> bool:
+        """Settle a claim that could not be started: its config is due again as it was; False as ``started``.
+
+        :param due_at: the due time that was claimed.
+        :param reason: kept as why it was not started.
+        :param now: None means the database's clock.
+        """
+        return self._database.statement(store.give_back, config_id, due_at, reason, now=now)
+
+    def _judged(self, page: Sequence[DueConfig], terms: Terms, tick: Tick, until: float) -> Iterator[Decision]:
+        claimed = list(tick.claimed)
+        for due in page:
+            tick.full = "deadline" if self._stopwatch() >= until else why_full(claimed, due, terms)
+            if tick.full:
+                return
+            decision = decide(due, terms)
+            if decision.starts:
+                claimed.append(decision)
+            yield decision

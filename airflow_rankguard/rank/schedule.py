@@ -1,0 +1,147 @@
+"""When a config is due: times on the clocks of its time zone, found from the schedule alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from zoneinfo import ZoneInfo
+
+from croniter import CroniterError, croniter
+
+from airflow_rankguard.rank.errors import BadSchedule
+
+DAY = timedelta(days=1)
+FIRST_SPREAD_HOUR, SPREAD_MINUTES = 4, 6 * 60
+LONGEST_PAUSE_IN_YEARS = 8
+"""Between the 29th of February of 2096 and the next one."""
+FIELDS = 5
+RANDOM = re.compile(r"\br\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedule:
+    """How often a config is due.
+
+    A time that the clocks skip is moved on by what they skip, and one that they show twice counts once; but a cron that
+    is due in every hour of a day goes by every minute that the clocks show.
+
+    :param every: ``daily``, ``weekly``, ``monthly`` (its last day), or the five fields of a cron.
+    :param time_zone: its IANA name, e.g. ``Europe/Amsterdam``.
+    :param anchor: a moment with the wanted time of day and, for ``weekly``, weekday, both as that time zone shows them.
+        Without one they follow from the config's id, so that configs spread between 04:00 and 10:00. A cron has none.
+    :raises BadSchedule: the anchor names no moment.
+    """
+
+    every: str
+    time_zone: str = "UTC"
+    anchor: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.anchor is not None and self.anchor.tzinfo is None:
+            raise BadSchedule(f"the anchor {self.anchor} has no time zone")
+
+
+def due_after(schedule: Schedule, config_id: str, moment: datetime) -> datetime:
+    """Find the first due time after a moment, in UTC; it depends on nothing that was due before, so it cannot drift.
+
+    :raises BadSchedule: there is none, or the time zone or the cron cannot be read.
+    """
+    zone = _zone(schedule.time_zone)
+    fields = _cron_fields(schedule, config_id, zone)
+    try:
+        return _first_after(fields, zone, moment.astimezone(UTC))
+    except (CroniterError, OverflowError) as error:
+        raise BadSchedule(f"the cron {fields!r} cannot be used: {error}") from error
+
+
+def moment_in(time_zone: str, wall: datetime) -> datetime:
+    """Find the moment at which the clocks of a time zone show a time.
+
+    :raises BadSchedule: there is no such time zone.
+    """
+    return wall.replace(tzinfo=_zone(time_zone)).astimezone(UTC)
+
+
+def latest_due(schedule: Schedule, config_id: str, moment: datetime) -> datetime:
+    """Find the last due time up to and including a moment; errors as ``due_after``."""
+    span = timedelta(hours=1)
+    while (due := due_after(schedule, config_id, moment - span)) > moment:
+        span *= 2
+    while (following := due_after(schedule, config_id, due)) <= moment:
+        due = following
+    return due
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (LookupError, ValueError, OSError) as error:
+        raise BadSchedule(f"there is no time zone {name!r}") from error
+
+
+def _cron_fields(schedule: Schedule, config_id: str, zone: ZoneInfo) -> str:
+    minute, hour, weekday = _anchored(schedule.anchor, zone) if schedule.anchor else _spread(config_id)
+    match schedule.every:
+        case "daily":
+            return f"{minute} {hour} * * *"
+        case "weekly":
+            return f"{minute} {hour} * * {weekday}"
+        case "monthly":
+            return f"{minute} {hour} L * *"
+        case fields:
+            return _checked(fields, schedule.anchor)
+
+
+def _anchored(anchor: datetime, zone: ZoneInfo) -> tuple[int, int, int]:
+    shown = anchor.astimezone(zone)
+    return shown.minute, shown.hour, shown.isoweekday() % 7
+
+
+def _spread(config_id: str) -> tuple[int, int, int]:
+    number = int.from_bytes(sha256(config_id.encode()).digest()[:8])
+    weekday, minutes = divmod(number % (7 * SPREAD_MINUTES), SPREAD_MINUTES)
+    return minutes % 60, FIRST_SPREAD_HOUR + minutes // 60, weekday
+
+
+def _checked(fields: str, anchor: datetime | None) -> str:
+    if len(fields.split()) != FIELDS or RANDOM.search(fields):
+        raise BadSchedule(f"a schedule is daily, weekly, monthly or five fields of a cron, not {fields!r}")
+    if anchor is not None:
+        raise BadSchedule(f"the cron {fields!r} names its own times, so it takes no anchor")
+    return fields
+
+
+def _first_after(fields: str, zone: ZoneInfo, moment: datetime) -> datetime:
+    """Try the times on the wall in their order, until no later one can come before the earliest moment found."""
+    walls = croniter(
+        fields,
+        (moment + min(_offsets(zone, moment))).replace(tzinfo=None),
+        max_years_between_matches=LONGEST_PAUSE_IN_YEARS,
+    )
+    hourly = walls.expanded[1] == ["*"]
+    first: datetime | None = None
+    while True:
+        wall: datetime = walls.get_next(datetime)
+        if first is not None and wall.replace(tzinfo=UTC) - max(_offsets(zone, first)) >= first:
+            return first
+        found = [shown for shown in _moments(wall, zone, hourly=hourly) if shown > moment]
+        first = min(found if first is None else [first, *found], default=None)
+
+
+def _offsets(zone: ZoneInfo, moment: datetime) -> Iterator[timedelta]:
+    """What the clocks differ from UTC a day before, then, and a day after."""
+    for near in (moment - DAY, moment, moment + DAY):
+        offset = near.astimezone(zone).utcoffset()
+        assert offset is not None
+        yield offset
+
+
+def _moments(wall: datetime, zone: ZoneInfo, *, hourly: bool) -> Iterator[datetime]:
+    """The moments at which a time on the wall counts."""
+    for fold in (0, 1) if hourly else (0,):
+        moment = wall.replace(tzinfo=zone, fold=fold).astimezone(UTC)
+        if not hourly or moment.astimezone(zone).replace(tzinfo=None) == wall:
+            yield moment
