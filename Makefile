@@ -6,6 +6,7 @@ PYTEST_ARGS ?=
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+CELERY := $(VENV)/.celery-installed
 SOURCES := $(patsubst %/__init__.py,%,$(wildcard */__init__.py)) $(wildcard dags/*.py benchmarks/*.py)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 # Tests on a running Airflow share it, one after the other.
@@ -13,10 +14,11 @@ ALONE := $(BIN)/python -m pytest $(PYTEST_ARGS)
 MINORS ?= 3.2 3.3
 # Another Airflow than the pinned one, such as ~=3.2.0; its dependencies are then the newest.
 AIRFLOW ?=
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check $(if $(AIRFLOW),'apache-airflow$(AIRFLOW)',-c constraints.txt)
 SUPPORTED := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-system test-airflow test-lifecycle test-core test-matrix lint format mutants clean
+.PHONY: help demo up down test test-system test-celery test-airflow test-lifecycle test-core test-matrix lint format mutants clean
 
 help: ## print these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,13 +33,19 @@ down: $(STAMP) ## end what `make up` has opened
 	@$(BIN)/python -m demo down
 
 test: $(STAMP) ## the tests that need pip only, on SQLite and PostgreSQL
-	@$(PYTEST) -m "not system and not lifecycle"
+	@$(PYTEST) -m "not system and not celery and not lifecycle"
 
 test-system: $(STAMP) ## the tests that need Debian packages (installs them, as root)
 	@command -v pgbouncer >/dev/null || \
 	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends pgbouncer >/dev/null; } || \
 	  { echo "make test-system needs pgbouncer: install it, or run this as root on Debian." >&2; exit 1; }
 	@$(PYTEST) -m system
+
+test-celery: $(CELERY) ## two schedulers and two Celery workers (installs Debian's redis-server, as root)
+	@command -v redis-server >/dev/null || \
+	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends redis-server >/dev/null; } || \
+	  { echo "make test-celery needs redis-server: install it, or run this as root on Debian." >&2; exit 1; }
+	@$(ALONE) tests/celery
 
 test-airflow: $(STAMP) ## the tests that need a running Airflow (they start one), but for the next
 	@$(ALONE) -m lifecycle --ignore=tests/lifecycle
@@ -82,5 +90,9 @@ $(STAMP): pyproject.toml constraints.txt | $(BIN)/pip
 	@$(BIN)/python -c '$(SUPPORTED)' || \
 	  { echo "$(VENV) was made by another Python than 3.11 or 3.12: run make clean" >&2; exit 1; }
 	@echo "Installing into $(VENV) (once, about a minute) ..."
-	@$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check $(if $(AIRFLOW),'apache-airflow$(AIRFLOW)',-c constraints.txt) -e '.[dev]'
+	@$(PIP_INSTALL) -e '.[dev]'
+	@touch $@
+
+$(CELERY): $(STAMP)
+	@$(PIP_INSTALL) -e '.[celery]'
 	@touch $@

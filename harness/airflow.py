@@ -1,11 +1,11 @@
-"""One real Airflow on loopback: scheduler, API server, dag processor, triggerer, LocalExecutor."""
+"""One real Airflow on loopback: by itself a scheduler with LocalExecutor, API server, dag processor and triggerer."""
 
 import json
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -17,13 +17,14 @@ from harness.rest import AirflowRest
 from harness.settings import environment
 
 # The API server first: it takes the longest to start.
-COMPONENTS = {
+COMPONENTS: Mapping[str, Sequence[str]] = {
     "api_server": ["api-server"],
     "scheduler": ["scheduler", "--skip-serve-logs"],
     "triggerer": ["triggerer", "--skip-serve-logs"],
     "dag_processor": ["dag-processor"],
 }
-HEALTH_TIMEOUT = 120.0
+# A loaded machine takes long to start half a dozen processes.
+HEALTH_TIMEOUT = 240.0
 
 
 class LocalAirflow:
@@ -37,6 +38,7 @@ class LocalAirflow:
         metadata_url: SQLAlchemy URL of the metadata database; SQLite in the home when None.
         env: variables that win over everything else, for example `AIRFLOW__CORE__PARALLELISM`.
         connections: connection id to URI.
+        components: name of each process to the arguments of `airflow` that start it.
         port: TCP port of the API server; a free one when None.
         user: name of the one administrator.
         password: the administrator's password.
@@ -50,6 +52,7 @@ class LocalAirflow:
         metadata_url: str | None = None,
         env: Mapping[str, str] | None = None,
         connections: Mapping[str, str] | None = None,
+        components: Mapping[str, Sequence[str]] = COMPONENTS,
         port: int | None = None,
         user: str = "admin",
         password: str = "admin",
@@ -69,7 +72,8 @@ class LocalAirflow:
             connections=connections or {},
         ) | dict(env or {})
         self.rest = AirflowRest(self.url, user=user, password=password)
-        self._processes: dict[str, list[WardedProcess]] = {name: [] for name in COMPONENTS}
+        self._components = components
+        self._processes: dict[str, list[WardedProcess]] = {name: [] for name in components}
 
     def __enter__(self) -> Self:
         try:
@@ -86,18 +90,18 @@ class LocalAirflow:
         self.rest.close()
 
     def start(self) -> None:
-        """Migrate the metadata database, start the four components and wait until all are healthy.
+        """Migrate the metadata database, start the components and wait until Airflow calls them healthy.
 
         Raises:
             ChildProcessError: the migration failed or a component ended; the message names its log.
-            TimeoutError: not healthy within two minutes.
+            TimeoutError: not healthy within four minutes.
         """
         self.home.mkdir(parents=True, exist_ok=True)
         self._passwords_file.write_text(json.dumps(self._password_of))
         self.cli("db", "migrate")
-        for name in COMPONENTS:
+        for name in self._components:
             self._launch(name)
-        self._wait_healthy(*COMPONENTS)
+        self._wait_healthy(*self._components)
 
     def stop(self) -> None:
         """End every process of this Airflow; running tasks are killed after two seconds."""
@@ -106,7 +110,7 @@ class LocalAirflow:
             process.ask_to_stop()
         for process in processes:
             process.stop()
-        self._processes = {name: [] for name in COMPONENTS}
+        self._processes = {name: [] for name in self._components}
 
     def cli(self, *arguments: str) -> str:
         """Run `airflow ...` with this Airflow's settings.
@@ -134,12 +138,18 @@ class LocalAirflow:
         return self.home / f"{name}.log"
 
     def process(self, name: str) -> WardedProcess:
-        """Give the newest process of a component: scheduler, triggerer, dag_processor or api_server."""
+        """Give the newest process of a component."""
         return self._processes[name][-1]
 
     def kill_component(self, name: str) -> None:
         """SIGKILL a component; the tasks it started live on, as after a crash."""
         self.process(name).kill()
+
+    def kill_machine(self, name: str) -> None:
+        """SIGKILL a component and all that it started, as when its machine loses power."""
+        process = self.process(name)
+        process.signal_tree(signal.SIGKILL)
+        process.stop()
 
     def freeze_component(self, name: str) -> None:
         """SIGSTOP everything of a component: it holds its connections and answers nobody."""
@@ -155,7 +165,7 @@ class LocalAirflow:
         self._wait_healthy(name)
 
     def _launch(self, name: str) -> None:
-        process = WardedProcess(_airflow(*COMPONENTS[name]), log=self.log(name), env=self.env)
+        process = WardedProcess(_airflow(*self._components[name]), log=self.log(name), env=self.env)
         self._processes[name].append(process)
 
     def _wait_healthy(self, *names: str) -> None:
