@@ -7,7 +7,7 @@ PYTEST_ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CELERY := $(VENV)/.celery-installed
-SOURCES := $(patsubst %/__init__.py,%,$(wildcard */__init__.py)) $(wildcard dags/*.py benchmarks/*.py)
+SOURCES := $(patsubst %/__init__.py,%,$(wildcard */__init__.py)) $(wildcard dags/*.py)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 # Tests on a running Airflow share it, one after the other.
 ALONE := $(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -18,7 +18,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --disable-pip-version
 SUPPORTED := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-system test-celery test-airflow test-lifecycle test-core test-matrix lint format mutants clean
+.PHONY: help demo up down test test-system test-celery test-airflow test-lifecycle test-core test-matrix lint format bench-wake-up mutants clean
 
 help: ## print these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ lint: $(STAMP) ## format, style, types and the direction of imports
 format: $(STAMP) ## put every file into the one format
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
+
+bench-wake-up: $(STAMP) ## how long waiters wait once their key is free, told and polling (about a minute)
+	@$(BIN)/python -m benchmarks.wake_up
 
 mutants: $(STAMP) ## take out one guard line at a time: the tests must notice
 	@$(BIN)/python -m tests.mutants

@@ -57,6 +57,7 @@ def life_of(context: Context, *, try_number: int = 0) -> Life:
         run_started_at=run.start_date,
         clear_number=getattr(run, "clear_number", None) or 0,
         try_number=try_number,
+        last_try=getattr(context["ti"], "max_tries", None) or 0,
     )
 
 

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from airflow.sdk import DAG, Param, get_current_context, task, task_group
+from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_rankguard.operators.rank_check import RankCheckClaimDueOperator
 from airflow_rankguard.operators.rankguard import RankGuardTriggerDagRunOperator
@@ -33,14 +34,16 @@ def settle(config_id: str, due_at: str) -> str:
     from airflow_rankguard.rank.claiming import DueConfigs
 
     context, hook = get_current_context(), RankGuardHook()
-    ti, due = context["ti"], DueConfigs(Database(hook.engine, hook.timings))
-    blocker = ti.xcom_pull(task_ids="each.start", key="blocker", map_indexes=ti.map_index)
-    if blocker is None:
+    due, when = DueConfigs(Database(hook.engine, hook.timings)), datetime.fromisoformat(due_at)
+    pull, mine = context["ti"].xcom_pull, context["ti"].map_index
+    if pull(task_ids="each.start", map_indexes=mine):
         became = "started"
-        due.started(config_id, datetime.fromisoformat(due_at))
-    else:
+        due.started(config_id, when)
+    elif blocker := pull(task_ids="each.start", key="blocker", map_indexes=mine):
         became = f"given back: DAG {blocker['dag_id']} run {blocker['run_id']} has its key"
-        due.give_back(config_id, datetime.fromisoformat(due_at), became)
+        due.give_back(config_id, when, became)
+    else:
+        raise AirflowSkipException("Somebody has marked its start: it is offered again later.")
     context["became"] = f"{config_id} {became}"  # type: ignore[typeddict-unknown-key] # any name will do
     return became
 
@@ -55,13 +58,19 @@ with DAG(
         "check_dag": Param("rank_check", type="string", description="The DAG that checks one config; not paused"),
         "limit": Param(100, type="integer", minimum=1, description="How many configs are claimed at most"),
         "unit_budget": Param(5000, type="integer", minimum=1, description="How many keywords x devices are claimed"),
+        "unit_price": Param(
+            None, type=["null", "string"], description="US dollars for one; a config's max_cost needs it"
+        ),
     },
     default_args={"retries": 2, "retry_delay": timedelta(seconds=10)},
     tags=["rankguard"],
     doc_md=__doc__,
 ):
     claim = RankCheckClaimDueOperator(
-        task_id="claim", limit="{{ params.limit }}", unit_budget="{{ params.unit_budget }}"
+        task_id="claim",
+        limit="{{ params.limit }}",
+        unit_budget="{{ params.unit_budget }}",
+        unit_price="{{ params.unit_price or '' }}",
     )
 
     @task_group

@@ -24,12 +24,9 @@ class LocalRedis:
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="rankguard-redis-"))
         log = self._folder / "redis.log"
-        options = [f"--bind {LOOPBACK}", f"--port {self.port}", f"--dir {self._folder}", "--save ''", "--appendonly no"]
-        self._process = WardedProcess(
-            ["redis-server", *" ".join(options).split()],
-            log=log,
-            scratch=self._folder,
-        )
+        settings = {"bind": LOOPBACK, "port": str(self.port), "dir": str(self._folder), "save": "", "appendonly": "no"}
+        options = [word for name, value in settings.items() for word in (f"--{name}", value)]
+        self._process = WardedProcess(["redis-server", *options], log=log, scratch=self._folder)
         deadline = time.monotonic() + START_TIMEOUT
         while not self._answers():
             if time.monotonic() > deadline or not self._process.alive:

@@ -81,7 +81,10 @@ class Acquiring:
     def _acquired(self, run: GuardedRun) -> Acquired:
         if self.noted:  # the first look's note of a refusal: it was none in the end
             self.database.statement(events.take_back_refusal, run.key, self.wanted.owner)
-        return Acquired(run=run, reentered=run.id != self.wanted.id, reclaimed=tuple(self.reclaimed))
+        reentered = run.id != self.wanted.id
+        if reentered and self.wanted.policy is not None:  # its start gate or its fence took the key past its own place
+            lining.leave(self.database, self.wanted.owner)
+        return Acquired(run=run, reentered=reentered, reclaimed=tuple(self.reclaimed))
 
     def _look(self) -> Sighting | None:
         key = self.wanted.key
@@ -101,7 +104,8 @@ class Acquiring:
             return None
         if self.wanted.policy is None:
             database.transaction(lining.note_refusal, owner, kept.blocker, f"kept for {kept.blocker.owner}")
-        return self._refused(kept)
+        refused = self._refused(kept)
+        return None if isinstance(refused, Refused) and lining.has_replaced(refused) else refused
 
     def _refused(self, refused: Refused) -> Refused | Superseded | None:
         if self.wanted.policy is None:
@@ -109,7 +113,9 @@ class Acquiring:
         waiter = lining.stand_in_line(self.database, self.wanted, refused)
         if waiter is None:
             return None
-        return Superseded(waiter=waiter) if waiter.superseded_by else replace(refused, waiter=waiter)
+        if waiter.superseded_by:
+            return Superseded(waiter=waiter)
+        return replace(refused, waiter=waiter, now=self.database.look(looks.now))
 
     def _meet(self, seen: Sighting) -> Refused | Superseded | None:
         judged = self._judge(seen)

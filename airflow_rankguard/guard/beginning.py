@@ -92,10 +92,12 @@ class Beginning:
             raise NotCreated(f"{claim.owner} was not created: {refusal}. {claim.key} is free of it.") from refusal
 
     def _end_if_over(self, claim: GuardedRun) -> None:
-        """A DagRun that has ended already, without an acquire that adopted the claim, never gives it back."""
+        """A DagRun that has ended, or has had the key already, has no acquire to come that would adopt the claim."""
         state = self._answer().state
         if state in ENDS:
             self._end(claim, ENDS[state], f"its DagRun had ended {state} already")
+        elif self.database.look(starts.has_had, claim):
+            self._end(claim, Status.COMPLETED, "its DagRun had held the key already")
 
     def _end(self, claim: GuardedRun, status: Status, reason: str) -> None:
         said = Ending(status=status, cause=Cause.RELEASED, reason=reason)

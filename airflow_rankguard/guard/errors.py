@@ -87,8 +87,8 @@ class StartUnknown(GuardError):
 
     def __init__(self, claim: GuardedRun, why: str) -> None:
         super().__init__(
-            f"Whether {claim.owner} was created is not known: {why.rstrip('.')}. {claim.key} stays claimed for it; trying again"
-            " finds out, and without another try the claim is stale after the startup grace."
+            f"Whether {claim.owner} was created is not known: {why.rstrip('.')}. {claim.key} stays claimed for it;"
+            " trying again finds out, and without another try the claim is stale after the startup grace."
         )
         self.claim, self.why = claim, why
 

@@ -47,6 +47,12 @@ def stand_in_line(database: Database, wanted: Claim, refused: Refused) -> Waiter
     return database.statement(waiters.stand, wanted, wanted.policy, joining, database.timings)
 
 
+def has_replaced(refused: Refused) -> bool:
+    """Say whether the refused owner has just taken over the place of the one that refused it."""
+    blocker, own = refused.blocker, refused.waiter
+    return isinstance(blocker, Waiter) and own is not None and blocker.ticket == own.ticket and blocker.id != own.id
+
+
 def joined(database: Database, wanted: Claim) -> Joined | None:
     """Find out whether the run that an owner joins has ended; its row stays, for the retry that asks again."""
     own = database.look(waiters.of_owner, wanted.owner)
@@ -67,9 +73,14 @@ def superseded(database: Database, wanted: Claim) -> Superseded | None:
 def look_on(database: Database, wanted: Claim, refused: Refused | None) -> Refused | None:
     """Keep an onlooker's row for as long as it is refused: it remembers since when the onlooker looks on."""
     if refused is None:
-        database.statement(waiters.stop, wanted.owner, database.timings)
+        leave(database, wanted.owner)
         return None
     return replace(refused, waiter=stand_in_line(database, wanted, refused))
+
+
+def leave(database: Database, owner: Owner) -> None:
+    """Give up an owner's place and its looking on."""
+    database.statement(waiters.stop, owner, database.timings)
 
 
 def give_up(database: Database, refused: Refused, reason: str) -> None:

@@ -66,7 +66,7 @@ class Guard(Upkeep):
         :param life: the acquire task's try and its DagRun's incarnation; a later one than recorded gets a larger token.
         :param ask: what Airflow says about the blocker; called with no connection held.
         :param policy: how the owner waits when it is refused; None when it does not.
-        :returns: Acquired, Refused with the blocker, Superseded (only when it coalesces), or Contended.
+        :returns: Acquired, Refused with the blocker, Contended; Superseded where it coalesces, Joined where it joins.
         :raises StillInside: processes of the owner's own earlier life have not left.
         :raises GuardLost: a later life of the owner holds the key.
         """

@@ -23,7 +23,7 @@ def sweep(database: Database, deployment: str, ask: AskAirflow, *, dry_run: bool
 
     :raises WrongAirflow: that Airflow knows none of the deployment's recent runs.
     """
-    _recognise(database, deployment, ask)
+    recognise(database, deployment, ask)
     after = None
     while page := database.look(looks.page_of_active, deployment, after, PAGE):
         for run in page:
@@ -37,7 +37,11 @@ def sweep_dag_run(database: Database, deployment: str, dag_id: str, run_id: str,
     return [_swept(database, deployment, ask, run, dry_run=False) for run in held]
 
 
-def _recognise(database: Database, deployment: str, ask: AskAirflow) -> None:
+def recognise(database: Database, deployment: str, ask: AskAirflow) -> None:
+    """Make sure that this Airflow is the deployment's.
+
+    :raises WrongAirflow: it knows none of the deployment's recent runs.
+    """
     states = set()
     for run in database.look(looks.recent, deployment, RECENT):
         states.add(asked(ask, run.owner).state)

@@ -154,6 +154,7 @@ guard_waiters = Table(
     Column("map_index", Integer, nullable=False),
     Column("run_started_at", UtcDateTime),
     Column("clear_number", Integer, nullable=False),
+    Column("last_try", Integer, nullable=False),
     Column("asked_at", UtcDateTime, nullable=False),
     Column("guarded_run_id", Uuid),
     Column("superseded_by", Text),

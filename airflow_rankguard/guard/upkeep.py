@@ -41,8 +41,13 @@ class Upkeep:
         return sweeping.sweep(self._database, self.deployment, ask, dry_run=dry_run)
 
     def sweep_waiters(self, ask: AskAirflow) -> Iterator[Waiter]:
-        """Take those who will never come forward out of this deployment's lines; what is yielded has happened."""
-        return lining.sweep_waiters(self._database, self.deployment, self._asking(ask))
+        """Take those who will never come forward out of this deployment's lines; what is yielded has happened.
+
+        :raises WrongAirflow: that Airflow knows none of the deployment's recent runs; nobody was judged.
+        """
+        asking = self._asking(ask)
+        sweeping.recognise(self._database, self.deployment, asking)
+        return lining.sweep_waiters(self._database, self.deployment, asking)
 
     def sweep_dag_run(self, dag_id: str, run_id: str, ask: AskAirflow) -> list[Swept]:
         """Judge the keys that one DagRun of this deployment holds, and reclaim the stale ones."""

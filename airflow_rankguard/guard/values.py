@@ -98,11 +98,13 @@ class Life:
     :param run_started_at: the DagRun's start_date, None where it is not known yet.
     :param clear_number: how often the DagRun was cleared.
     :param try_number: the acquire task's try; 0 when a fence or the start gate speaks.
+    :param last_try: the last try that Airflow grants the task: a clear of it raises this, a retry does not.
     """
 
     run_started_at: datetime | None = None
     clear_number: int = 0
     try_number: int = 0
+    last_try: int = 0
 
     def asks_after(self, other: Life) -> bool:
         """Say whether its DagRun is the newer request: by its start, where both are known; else who asks last is."""
@@ -208,9 +210,9 @@ class Waiter:
 
     def is_request_of(self, wanted: Claim) -> bool:
         """Say whether this is what a claim asks for once more, and not what an earlier life of its owner asked for."""
-        mine = (self.key, self.policy, self.life.clear_number, self.life.run_started_at)
+        mine = (self.key, self.policy, self.life.last_try, self.life.run_started_at)
         life = wanted.life
-        return mine == (wanted.key, wanted.policy, life.clear_number, life.run_started_at)
+        return mine == (wanted.key, wanted.policy, life.last_try, life.run_started_at)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

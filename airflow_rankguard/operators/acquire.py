@@ -35,8 +35,8 @@ class RankGuardAcquireOperator(BaseOperator):
     """Take a key for this DagRun, wait for it, or end refused with the blocking run's id.
 
     Use it as a setup with ``RankGuardReleaseOperator`` as its teardown, or let ``RankGuardTaskGroup`` wire both.
-    Unless told otherwise it retries twice, after 10 s: what makes it fail passes. While it waits it holds nothing: not
-    the key, not a worker slot, not a connection.
+    Unless told otherwise it retries twice, after 10 s: what makes it fail passes. While it waits in the triggerer it
+    holds nothing: not the key, not a worker slot, not a connection.
 
     :param kind: what is done, e.g. ``rank_check``. (templated)
     :param resource: what it is done to, e.g. a configuration's id. (templated)
@@ -168,9 +168,12 @@ class RankGuardAcquireOperator(BaseOperator):
 
     def _wait(self, refused: Refused, context: Context) -> None:
         """Wait on, unless that would never end or has lasted long enough."""
-        from airflow_rankguard.waiting.task import Waiting, why_endless  # noqa: PLC0415
+        from airflow_rankguard.waiting.deadlocks import why_endless  # noqa: PLC0415
+        from airflow_rankguard.waiting.task import Waiting  # noqa: PLC0415
 
-        waiting = Waiting(timeout=self.wait_timeout, interval=self.poll_interval)
+        # Whoever looks less often than turns pass could miss each of its own.
+        interval = min(self.poll_interval, self._hook.timings.turn_timeout.total_seconds() / 2)
+        waiting = Waiting(timeout=self.wait_timeout, interval=interval)
         why = why_endless(refused, context, self._hook.deployment)
         if why is not None:
             self._hook.get_guard().give_up(refused, why)
@@ -178,13 +181,14 @@ class RankGuardAcquireOperator(BaseOperator):
         if waiting.is_over(refused):
             self._hook.get_guard().give_up(refused, f"waited for {self.wait_timeout}")
             self._refuse(refused, context, fail=self.on_wait_timeout == "fail")
-        self._tell_blocker(refused, context)
+        self._link_blocker(refused)
         self.log.info("Waiting: %s.", refused)
         if self.deferrable:
             self.defer(method_name="resume", **waiting.deferral(refused, self.rankguard_conn_id))
-        time.sleep(self.poll_interval)
+        time.sleep(waiting.pause(refused))
 
     def _refuse(self, refused: Refused, context: Context, *, fail: bool | None = None) -> NoReturn:
+        self._link_blocker(refused)
         self._tell_blocker(refused, context)
         said = f"{refused}. {_how_to_free(refused)}"
         if self.on_conflict == "fail" if fail is None else fail:
@@ -193,11 +197,15 @@ class RankGuardAcquireOperator(BaseOperator):
         self.log.info("%s", said)
         raise AirflowSkipException(str(refused))
 
-    def _tell_blocker(self, refused: Refused, context: Context) -> None:
-        """Leave who blocks in the XCom ``blocker`` and behind the link."""
-        blocker = refused.blocker
+    def _link_blocker(self, refused: Refused) -> None:
+        """Let the link lead to who blocks; Airflow asks for it at each ending of this process, deferral included."""
+        owner = refused.blocker.owner
         if refused.answer.state in ("queued", "running", "success", "failed"):
-            self.blocking_run = run_path(blocker.owner.dag_id, blocker.owner.run_id)
+            self.blocking_run = run_path(owner.dag_id, owner.run_id)
+
+    def _tell_blocker(self, refused: Refused, context: Context) -> None:
+        """Leave who refused in the XCom ``blocker``."""
+        blocker = refused.blocker
         told = {
             "id": str(blocker.id),
             "dag_id": blocker.owner.dag_id,

@@ -29,12 +29,12 @@ class RankCheckClaimDueOperator(BaseOperator):
     :param deadline: seconds after which no further config is looked at. (templated)
     :param admit: the caller's own rule, such as a check of the tenant's plan: gets the due config and says why it is
         not to be started now; None when it is.
-    :param unit_price: what one keyword on one device costs, in US dollars; without it no ceiling is reached.
+    :param unit_price: what one keyword on one device costs in US dollars; without it there is no ceiling. (templated)
     :param grace: how long a claim may stay unsettled.
     :param rankguard_conn_id: the connection to the guard database. (templated)
     """
 
-    template_fields: Sequence[str] = ("limit", "unit_budget", "deadline", "rankguard_conn_id")
+    template_fields: Sequence[str] = ("limit", "unit_budget", "deadline", "unit_price", "rankguard_conn_id")
     ui_color = "#d9e8f2"
 
     def __init__(
@@ -44,7 +44,7 @@ class RankCheckClaimDueOperator(BaseOperator):
         unit_budget: int | str = 5000,
         deadline: float | str = 60,
         admit: Callable[[DueConfig], str | None] | None = None,
-        unit_price: Decimal | None = None,
+        unit_price: Decimal | str | None = None,
         grace: timedelta = timedelta(minutes=15),
         rankguard_conn_id: str = DEFAULT_CONN_ID,
         **kwargs: Any,
@@ -89,10 +89,10 @@ class RankCheckClaimDueOperator(BaseOperator):
                 unit_budget=int(self.unit_budget),
                 deadline=timedelta(seconds=float(self.deadline)),
                 admit=self.admit,
-                unit_price=self.unit_price,
+                unit_price=Decimal(self.unit_price) if self.unit_price not in (None, "", "None") else None,
                 grace=self.grace,
             )
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, ArithmeticError) as error:
             raise AirflowFailException(f"{self.task_id} cannot claim anything: {error}") from error
 
 

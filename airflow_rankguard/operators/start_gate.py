@@ -187,6 +187,6 @@ class RankGuardTriggerDagRunOperator(BaseOperator):
 def _run_id_for(context: Context, key: GuardKey) -> str:
     """A run id that every try of this start makes again, and no other start: not another key's, nor a clear's."""
     run, ti = context["dag_run"], context["ti"]
-    who = [run.dag_id, run.run_id, getattr(run, "clear_number", None) or 0, ti.task_id, ti.map_index]
+    who = [run.dag_id, run.run_id, ti.max_tries, ti.task_id, ti.map_index]
     digest = sha256(json.dumps([*who, key.kind, key.resource, key.tenant]).encode()).hexdigest()
     return f"gate__{run.run_after.isoformat()}__{digest[:16]}"

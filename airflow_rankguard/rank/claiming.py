@@ -12,6 +12,9 @@ from airflow_rankguard.guard.store import looks
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.due import Decision, DueConfig, Terms, decide, why_full
 
+PAGE = 1000
+"""Configs that one statement decides on: each takes five parameters, and SQLite has room for 32,766 in a statement."""
+
 
 @dataclass(kw_only=True, slots=True)
 class Tick:
@@ -80,7 +83,7 @@ class DueConfigs:
         began = now or self._database.look(looks.now)
         tick = Tick(offered_again=self._database.statement(store.offer_again, began - terms.grace, began))
         seen: DueConfig | None = None
-        while tick.full is None and (page := self._database.look(store.list_due, terms.limit, began, seen)):
+        while tick.full is None and (page := self._database.look(store.list_due, min(terms.limit, PAGE), began, seen)):
             tick.oldest = max(tick.oldest, *(due.seen_at - due.due_at for due in page))
             decisions = list(self._judged(page, terms, tick, until))
             if not decisions:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class RankGuardTrigger(BaseTrigger):
     """Wait until a waiter has cause to come forward; the event is a hint, the task looks again by itself.
 
-    All of these in one triggerer share one watcher for each guard database.
+    All of these in one triggerer share one watcher for each connection.
 
     :param waiter_id: the id of the waiter's row.
     :param kind: the key's.

@@ -6,13 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_rankguard.guard.answers import RunState
-from airflow_rankguard.guard.values import GuardedRun
-
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from airflow.sdk import Context
 
     from airflow_rankguard.guard.outcomes import Refused
     from airflow_rankguard.triggers.rankguard import RankGuardTrigger
@@ -49,6 +44,11 @@ class Waiting:
         deadline = self.deadline(refused)
         return deadline is not None and refused.now >= deadline
 
+    def pause(self, refused: Refused) -> float:
+        """How many seconds to wait before the next look."""
+        deadline = self.deadline(refused)
+        return self.interval if deadline is None else min(self.interval, (deadline - refused.now).total_seconds())
+
     def deferral(self, refused: Refused, conn_id: str) -> dict[str, Any]:
         """The trigger that waits on, and when Airflow is to give it up; for ``defer``."""
         deadline = self.deadline(refused)
@@ -73,28 +73,3 @@ class Waiting:
             max_wait=self.longest,
             looks=self.looks,
         )
-
-
-def why_endless(refused: Refused, context: Context, deployment: str) -> str | None:
-    """Say why waiting for the blocker could never end; None where nothing says so."""
-    blocker, run = refused.blocker, context["dag_run"]
-    if not isinstance(blocker, GuardedRun):
-        return None
-    owner = blocker.owner
-    if (owner.deployment, owner.dag_id, owner.run_id) == _parent(context):
-        return f"{owner} started this run and holds the key: to wait for one that may wait for this run is a deadlock"
-    if owner.deployment != deployment or owner.dag_id != run.dag_id or refused.answer.state != RunState.QUEUED:
-        return None
-    if context["dag"].max_active_runs == 1 and owner.run_id != run.run_id:
-        return (
-            f"{owner} is queued, and max_active_runs=1 lets it start only after this run: waiting for it is a deadlock"
-        )
-    return None
-
-
-def _parent(context: Context) -> tuple[str, ...] | None:
-    """The run that started this one, as ``conf["rankguard"]`` tells; anybody may have written that."""
-    told: Any = context["dag_run"].conf
-    for name in ("rankguard", "parent"):
-        told = told.get(name) if isinstance(told, dict) else None
-    return tuple(str(told.get(part)) for part in ("deployment", "dag_id", "run_id")) if isinstance(told, dict) else None

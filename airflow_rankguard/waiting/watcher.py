@@ -25,10 +25,10 @@ log = logging.getLogger(__name__)
 
 ARRIVING = 0.5
 """Seconds in which newcomers gather for their first look."""
-GATHERING = 0.01
-"""Seconds that a look waits for others who are about to be told."""
-TOGETHER = 0.25
-"""Looks that are due within this part of their pause are done at once: many waiters, few statements."""
+GATHERING = 0.02
+"""Seconds between two looks, in which those who are told gather for one."""
+TOGETHER = 0.5
+"""Looks that are due within this part of their pause are done at once; with a half all waiters soon share one look."""
 RECOVERING = 2.0
 """Seconds between a look that failed, or an ear that was cut off, and the next try."""
 DEAF = 30.0
@@ -104,7 +104,6 @@ class Watcher:
             async with asyncio.timeout_at(min(call.next_look for call in self._calls)):
                 await self._stirred.wait()
         self._stirred.clear()
-        await asyncio.sleep(GATHERING)
 
     async def _look(self, sight: Sight) -> None:
         """Look at the lines that were told and those that are due, and let those who wait there know."""
@@ -126,6 +125,7 @@ class Watcher:
             call.learn(meaning, self._loop.time(), due=call in due)
         self._listen(sight)
         self._ask([call for call in slow if not call.answer.done()], lines, sight)
+        await asyncio.sleep(GATHERING)
 
     def _due(self) -> set[Call]:
         """Those whose look is due; if there is one, also those whose look would be soon."""
@@ -172,4 +172,4 @@ class Watcher:
         """Say once that something does not work, until it has worked again."""
         if trouble not in self._troubles:
             self._troubles.add(trouble)
-            log.warning("The watcher of %r %s", self._conn_id, words)
+            log.warning("The watcher of %r %s", self._conn_id, " ".join(words.split()))

@@ -44,7 +44,7 @@ for one_machine in (success, sigkill_of_the_work, mark_run_failed, dagrun_timeou
 def twenty_starts_at_once(row: Row) -> None:
     """One works; the others are skipped and name it; no other row of the key has ever been there."""
     with ThreadPoolExecutor(STARTS) as pool:
-        runs = list(pool.map(lambda _: row.start("plain", seconds=PATIENCE), range(STARTS)))
+        runs = list(pool.map(lambda _: row.start("plain", seconds=2 * PATIENCE), range(STARTS)))
     winner = row.work()
     row.compete()
     for run in runs:
@@ -68,7 +68,7 @@ def assert_refused(row: Row, run: Run, *, by: Process) -> None:
 @scenario(into=ROWS)
 def handed_out_again_while_it_works(row: Row) -> None:
     """The broker gives the task of a living worker to a worker again: it is not begun a second time."""
-    run = row.start("plain", seconds=PATIENCE)
+    run = row.start("plain", seconds=2 * PATIENCE)
     process = row.work()
     row.compete()
     row.until("second delivery", lambda: len(deliveries(row.stage, run, "group.work")) > 1)

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from itertools import groupby, pairwise
+from itertools import groupby
 
 from tests.due.ledger import Did, Line
 from tests.due.plans import BEGIN, END, OUTAGE_BEGINS, OUTAGE_ENDS, TERMS, Member
@@ -117,6 +117,3 @@ def coalesced(lines: list[Line]) -> int:
     """How many due times were claimed more than once: given back, or offered again."""
     claims = Counter((line.config_id, line.due_at) for line in lines if line.did is Did.CLAIMED)
     return sum(number > 1 for number in claims.values())
-
-
-__all__ = ["coalesced", "expected", "pairwise", "violations"]

@@ -15,13 +15,13 @@ from sqlalchemy import Engine
 from airflow_rankguard.guard.database import Database
 from airflow_rankguard.guard.outcomes import Acquired
 from airflow_rankguard.guard.service import Guard
-from airflow_rankguard.guard.values import GuardedRun, GuardKey, Owner
+from airflow_rankguard.guard.values import GuardKey, Owner
 from airflow_rankguard.rank.claiming import DueConfigs, Tick
 from airflow_rankguard.rank.due import Decision
 from airflow_rankguard.rank.values import KIND
 from tests.answers import Answers
 from tests.due.ledger import Did, Ledger, Line
-from tests.due.plans import TERMS, Quarter
+from tests.due.plans import MINUTE, TERMS, Quarter
 
 DEPLOYMENT = "test"
 DEATHS_PER_MOMENT = 1 / 400
@@ -33,7 +33,7 @@ def owner(run_id: str) -> Owner:
 
 
 class Claimer:
-    """Does a tick when it is told the time, and answers with the runs that it has started.
+    """Does a tick when it is told the time; answers with each run that it has started, and with an empty line.
 
     :param channel: to its controller.
     """
@@ -50,15 +50,14 @@ class Claimer:
         """Go on until the controller is gone."""
         with self._channel.makefile("r") as times:
             for time in times:
-                started = self._tick(datetime.fromisoformat(time.strip()))
-                answer = [[str(run.id), run.token, run.key.resource] for run in started]
-                self._channel.sendall(f"{json.dumps(answer)}\n".encode())
+                self._tick(datetime.fromisoformat(time.strip()))
+                self._channel.sendall(b"\n")
 
-    def _tick(self, now: datetime) -> list[GuardedRun]:
+    def _tick(self, now: datetime) -> None:
         tick = self._due.claim(TERMS, now=now)
         self._note(tick, now)
-        runs = (self._start(decision, now) for decision in tick.claimed)
-        return [run for run in runs if run]
+        for decision in tick.claimed:
+            self._start(decision, now)
 
     def _note(self, tick: Tick, now: datetime) -> None:
         for did, decisions in ((Did.CLAIMED, tick.claimed), (Did.SKIPPED, tick.skipped)):
@@ -77,7 +76,7 @@ class Claimer:
                     )
                 )
 
-    def _start(self, decision: Decision, now: datetime) -> GuardedRun | None:
+    def _start(self, decision: Decision, now: datetime) -> None:
         """As the start gate does: take the key for the run, create the run, settle the claim."""
         due = decision.due
         self._may_die()
@@ -86,8 +85,8 @@ class Claimer:
         outcome = self._guard.claim(key, owner(run_id), self._answers)
         if not isinstance(outcome, Acquired):
             self._ledger.write(Line(did=Did.GAVE_BACK, config_id=due.config_id, due_at=due.due_at, now=now))
-            self._due.give_back(due.config_id, due.due_at, "the key is held")
-            return None
+            self._due.give_back(due.config_id, due.due_at, "the key is held", now=now + MINUTE)
+            return
         self._may_die()
         did = Did.STARTED if self._create(run_id) else Did.FOUND
         self._ledger.write(
@@ -95,7 +94,7 @@ class Claimer:
         )
         self._may_die()
         self._due.started(due.config_id, due.due_at)
-        return outcome.run
+        self._channel.sendall(f"{json.dumps([str(outcome.run.id), due.config_id])}\n".encode())
 
     def _create(self, run_id: str) -> bool:
         """Create the DagRun, of which there can be one of a name."""

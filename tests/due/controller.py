@@ -8,6 +8,7 @@ import os
 import socket
 import sys
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
@@ -16,19 +17,24 @@ from random import Random
 from traceback import print_exc
 from uuid import UUID
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, update
 
+from airflow_rankguard.guard.database import Database
+from airflow_rankguard.guard.dialects import clock
 from airflow_rankguard.guard.engines import create_guard_engine
 from airflow_rankguard.guard.outcomes import Acquired
 from airflow_rankguard.guard.service import Guard
-from airflow_rankguard.guard.values import GuardKey, Life
+from airflow_rankguard.guard.tables import guarded_runs
+from airflow_rankguard.guard.values import Cause, GuardKey, Life, Status
+from airflow_rankguard.rank.claiming import DueConfigs
 from airflow_rankguard.rank.values import KIND
 from tests.answers import Answers
 from tests.due.claimer import DEPLOYMENT, Claimer, owner
-from tests.due.plans import BEGIN, END, Quarter, ticks
+from tests.due.plans import BEGIN, DAY, END, TERMS, Quarter, ticks
 
 LONG_RUNS, LONGEST = 1 / 20, 6
 MANUAL_RUNS = 1 / 2
+ENDED = {"status": Status.COMPLETED, "cause": Cause.RELEASED, "ended_at": clock()}
 
 
 @dataclass
@@ -43,7 +49,7 @@ class Controller:
     quarter: Quarter
     engine: Engine
     claimers: dict[int, socket.socket] = field(default_factory=dict)
-    ending: dict[int, list[tuple[UUID, int, str]]] = field(default_factory=lambda: defaultdict(list))
+    ending: dict[int, list[tuple[UUID, str]]] = field(default_factory=lambda: defaultdict(list))
     active: dict[str, UUID] = field(default_factory=dict)
     overlaps: list[str] = field(default_factory=list)
     deaths: int = 0
@@ -70,25 +76,23 @@ class Controller:
             os.waitpid(pid, 0)
 
     def _hear(self, pid: int, channel: socket.socket, number: int) -> None:
-        """Take down what a claimer has started, or bury it."""
-        try:
-            told = channel.makefile("r").readline()
-        except ConnectionResetError:
-            told = ""
-        if not told:
-            self.deaths += 1
-            self.claimers.pop(pid).close()
-            os.waitpid(pid, 0)
-            return
-        for run_id, token, config in json.loads(told):
-            self._goes_on(number, UUID(run_id), token, config)
+        """Take down what a claimer starts until it is done, or bury it."""
+        with suppress(ConnectionResetError), channel.makefile("r") as told:
+            for line in told:
+                if line == "\n":
+                    return
+                run_id, config = json.loads(line)
+                self._goes_on(number, UUID(run_id), config)
+        self.deaths += 1
+        self.claimers.pop(pid).close()
+        os.waitpid(pid, 0)
 
-    def _goes_on(self, number: int, run_id: UUID, token: int, config: str) -> None:
+    def _goes_on(self, number: int, run_id: UUID, config: str) -> None:
         """Let a run go on until this tick is over, or a few more."""
         if self.active.setdefault(config, run_id) != run_id:
             self.overlaps.append(f"{config}: {run_id} began while {self.active[config]} was active")
         lasts = self._chance.randint(1, LONGEST) if self._chance.random() < LONG_RUNS else 0
-        self.ending[number + lasts].append((run_id, token, config))
+        self.ending[number + lasts].append((run_id, config))
 
     def _start_by_hand(self, number: int, now: datetime) -> None:
         """Now and then a user starts a check while the claimers are at work."""
@@ -97,16 +101,22 @@ class Controller:
         key = GuardKey(kind=KIND, resource=f"config-{self._chance.randrange(self.quarter.configs):04}")
         taken = self._guard.acquire(key, owner(f"manual {now}"), Life(try_number=1), Answers())
         if isinstance(taken, Acquired):
-            self._goes_on(number + 1, taken.run.id, taken.run.token, key.resource)
+            self._goes_on(number + 1, taken.run.id, key.resource)
 
     def _end_runs(self, number: int) -> None:
-        for run_id, token, config in self.ending.pop(number, []):
-            self._guard.release(run_id, token, Answers())
+        """End all runs whose time has come in one statement: a release for each would take most of the time."""
+        ended = dict(self.ending.pop(number, []))
+        if ended:
+            over = update(guarded_runs).where(guarded_runs.c.id.in_(ended)).values(ENDED)
+            with self.engine.begin() as connection:
+                connection.execute(over)
+        for config in ended.values():
             self.active.pop(config, None)
 
     def _fork(self) -> None:
         name = f"claimer{next(self._names):04}"
         ours, theirs = socket.socketpair()
+        self.engine.dispose()  # a fork must not share a connection
         pid = os.fork()
         if pid == 0:
             self._become_claimer(name, theirs, ours)
@@ -118,19 +128,30 @@ class Controller:
         try:
             for inherited in (other, *self.claimers.values()):
                 inherited.close()
-            engine = create_guard_engine(self.quarter.url, schema=self.quarter.schema, pooled=True)
-            Claimer(self.quarter, engine, name, channel).serve()
+            Claimer(self.quarter, self.engine, name, channel).serve()
         except Exception:  # noqa: BLE001 - the controller finds the closed channel, and the test this text
             print_exc()
         finally:
             os._exit(0)
 
 
+def _warm(engine: Engine) -> None:
+    """Speak what claimers speak once, so that forks have the statements ready."""
+    due, guard = DueConfigs(Database(engine)), Guard(engine, DEPLOYMENT)
+    due.claim(TERMS, now=BEGIN - DAY)
+    due.started("nobody", BEGIN)
+    due.give_back("nobody", BEGIN, "nothing", now=BEGIN)
+    taken = guard.claim(GuardKey(kind="warm", resource="warm"), owner("warm"), Answers())
+    assert isinstance(taken, Acquired)
+    guard.release(taken.run.id, taken.run.token, Answers())
+
+
 def main() -> None:
     """Run the quarter that stands in the file named on the command line, and print what it came to."""
     told = json.loads(Path(sys.argv[1]).read_text())
     quarter = Quarter(**{**told, "folder": Path(told["folder"])})
-    engine = create_guard_engine(quarter.url, schema=quarter.schema)  # leaves no connection open for forks to share
+    engine = create_guard_engine(quarter.url, schema=quarter.schema, pooled=True)
+    _warm(engine)
     gc.freeze()  # collecting would copy the pages that a fork shares
     controller = Controller(quarter, engine)
     controller.run()

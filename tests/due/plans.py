@@ -60,7 +60,7 @@ def members(number: int) -> Iterator[Member]:
 
 
 def _member(n: int) -> Member:
-    refused = {7: "no keywords", 17: "disabled", 27: "the plan has ended", 37: "over the ceiling"}.get(n % 50)
+    refused = {7: "no keywords", 17: "disabled", 27: "the plan has ended", 37: "over the ceiling"}.get(n % 49)
     config = RankConfig(
         id=f"config-{n:04}",
         domain="shop.nl",
@@ -81,7 +81,7 @@ def _member(n: int) -> Member:
 
 def _schedule(n: int, zone: str) -> Schedule:
     """Every third has no anchor, and of the others every second one wants a time that some day does not have."""
-    every = ("daily", *4 * ["weekly"], *4 * ["monthly"], "cron")[n % 10]
+    every = ("daily", *6 * ["weekly"], *12 * ["monthly"], "cron")[n % 20]
     hour, minute = (2, 30) if n % 2 else (n % 24, n % 60)
     if every == "cron":
         return Schedule(every=f"{minute} {hour} * * 0,3", time_zone=zone)

@@ -46,11 +46,11 @@ class Stage:
     def __init__(self, engine: Engine, answers: Answers, deployment: str = "test", **bounds: timedelta | int) -> None:
         self.engine, self.answers, self.deployment = engine, answers, deployment
         timings = replace(QUICK, **bounds)  # type: ignore[arg-type] # each bound has its own type
-        self.guard = Guard(engine, deployment, timings=timings, sleep=self._pause)
+        self.guard = Guard(engine, deployment, timings=timings, sleep=self.pause)
         self.meanwhile: deque[Callable[[], object]] = deque()
         self.pauses = 0
 
-    def _pause(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> None:
         """Wait as the guard asks; each pause runs the next step of `meanwhile`."""
         self.pauses += 1
         sleep(seconds)

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import Engine, event, select
+from sqlalchemy import Engine, event, select, text
 
 from airflow_rankguard.guard.answers import Answer, RunState
 from airflow_rankguard.guard.database import Database, RowLocked
@@ -95,6 +95,18 @@ def test_a_retry_after_its_run_has_come_and_gone_leaves_nothing(stage: Stage, ai
     assert created(stage, airflow).found
     assert stage.holder() is None
     assert rows(stage, "r1")[0].reason == "its DagRun had ended success already"
+
+
+def test_a_retry_whose_run_has_had_the_key_and_works_on_leaves_nothing(stage: Stage, airflow: Airflow) -> None:
+    """Its guarded part is over and other tasks go on: nobody would adopt a second claim, so none is left."""
+    airflow.loses_answers = True
+    unknown(stage, airflow)
+    stage.release(stage.held("r1"))
+    airflow.runs["r1"] = RunState.RUNNING
+    airflow.loses_answers = False
+    assert created(stage, airflow).found
+    assert stage.holder() is None
+    assert rows(stage, "r1")[0].reason == "its DagRun had held the key already"
 
 
 @pytest.mark.parametrize(("state", "status"), [("success", Status.COMPLETED), ("failed", Status.FAILED)])
@@ -238,6 +250,8 @@ def test_a_claim_in_anothers_hands_is_waited_for_a_bounded_time(
     """A transaction that stands still holds a retry up for no longer than the lock time-out."""
     claim = stage.claimed("r1")
     with owner_engine.begin() as standing:
+        # An unbounded renewal goes on after three seconds, and fails the test.
+        standing.execute(text("SET LOCAL idle_in_transaction_session_timeout = '3s'"))
         standing.execute(select(guarded_runs).with_for_update())
         hurried = replace(sentences.timings, lock_timeout=timedelta(milliseconds=50))
         with pytest.raises(RowLocked):

@@ -124,7 +124,7 @@ def test_a_clear_of_who_joined_is_a_new_request(stage: Stage) -> None:
     ticket(join(stage, "r2"))
     stage.release(held)
     assert isinstance(join(stage, "r2"), Joined)
-    got(join(stage, "r2", Life(try_number=2, clear_number=1)))
+    got(join(stage, "r2", Life(try_number=2, clear_number=1, last_try=3)))
 
 
 def test_who_would_join_waits_behind_the_line(stage: Stage) -> None:

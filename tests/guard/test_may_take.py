@@ -52,8 +52,8 @@ def a_case(number: int, chance: Random) -> Case:
         id=uuid4(),
         key=own,
         owner=chance.choice(owners),
-        life=Life(clear_number=chance.randint(0, 1)),
-        policy=chance.choice((None, Policy.WAIT, Policy.COALESCE)),
+        life=Life(last_try=chance.randint(0, 1)),
+        policy=chance.choice((None, Policy.WAIT, Policy.COALESCE, Policy.JOIN)),
     )
     return Case(key=own, newest=passed, asked=asked, wanted=wanted)
 
@@ -61,6 +61,7 @@ def a_case(number: int, chance: Random) -> Case:
 def write(connection: Connection, case: Case, now: datetime) -> None:
     """Write its rows, an older run of its key, and, of who is not in its line, a ticket for another key."""
     plain = {part: getattr(case.key, part) for part in SLOT} | {"clear_number": 0}
+    waits = plain | {"last_try": 0}
     by = {part: getattr(owner("history"), part) for part in OWNER_PARTS}
     history = [timedelta(days=9), case.newest] if case.newest is not None else []
     for term, ago in enumerate(history, start=1):
@@ -68,13 +69,13 @@ def write(connection: Connection, case: Case, now: datetime) -> None:
         end = {"ended_at": now - ago, "status": Status.COMPLETED, "cause": "released"} if ago else {"status": "running"}
         counts = {"term": term, "token": term * LIVES_PER_TERM, "entries": 0, "try_number": 1}
         connection.execute(insert(guarded_runs).values(id=uuid4(), **plain, **by, **times, **end, **counts))
-    for waiting, (policy, ticket, clear) in case.asked.items():
-        superseded = {"superseded_by": "a newer one"} if policy is Policy.COALESCE and ticket is None else {}
-        write_waiter(
-            connection, waiting, now, **plain | {"clear_number": clear}, policy=policy, ticket=ticket, **superseded
-        )
+    for waiting, (policy, ticket, last_try) in case.asked.items():
+        served = {"superseded_by": "a newer one"} if policy is Policy.COALESCE and ticket is None else {}
+        joined = {"guarded_run_id": uuid4()} if policy is Policy.JOIN and ticket is None else {}
+        asked = waits | {"last_try": last_try, "policy": policy, "ticket": ticket}
+        write_waiter(connection, waiting, now, **asked, **served, **joined)
     if case.wanted.owner not in case.asked:
-        elsewhere = plain | {"tenant": "another"}
+        elsewhere = waits | {"tenant": "another"}
         write_waiter(connection, case.wanted.owner, now, **elsewhere, policy=Policy.WAIT, ticket=1)
 
 
@@ -89,8 +90,8 @@ def rule_says(line: Line, wanted: Claim) -> bool:
     if line.newest is not None and line.newest.ended_at is None:
         line = replace(line, newest=replace(line.newest, ended_at=line.now))
     own = next((waiter for waiter in line.waiters if waiter.owner == wanted.owner), None)
-    superseded = own is not None and own.superseded_by is not None and own.is_request_of(wanted)
-    return turns.kept_for(line, wanted.owner, TIMINGS) is None and not superseded
+    served = own is not None and (own.superseded_by or own.guarded_run_id) and own.is_request_of(wanted)
+    return turns.kept_for(line, wanted.owner, TIMINGS) is None and not served
 
 
 def test_the_condition_in_sql_and_the_rule_say_the_same(engine: Engine) -> None:

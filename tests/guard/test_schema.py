@@ -20,10 +20,11 @@ from airflow_rankguard.guard.engines import create_guard_engine
 from airflow_rankguard.guard.errors import DatabaseUnavailable, DuplicateActiveRuns, SchemaError
 from airflow_rankguard.guard.footing import VERSION_TABLE
 from airflow_rankguard.guard.tables import metadata as guard_metadata
-from airflow_rankguard.guard.values import Cause, Member, Status
+from airflow_rankguard.guard.values import Cause, Member, Policy, Status
 from airflow_rankguard.rank.tables import metadata as rank_metadata
 from tests.databases import Database, plain
-from tests.guard.stage import Stage, key
+from tests.guard.line import in_line, ticket, wait
+from tests.guard.stage import FIRST, Stage, key, owner
 
 Query = Callable[..., list[Row[Any]]]
 MakeStage = Callable[..., Stage]
@@ -120,18 +121,24 @@ def test_both_roads_lead_to_one_schema_on_postgresql(
 
 @pytest.mark.backends("sqlite", "postgres", "postgres_public")
 def test_an_upgrade_keeps_what_is_there(stage: Stage, make_stage: MakeStage, owner_engine: Engine) -> None:
-    """From each older version: the holder keeps its key, the process inside stays inside, the next one is refused."""
+    """From each older version: the holder keeps its key, the process inside stays inside, the next one is refused.
+
+    Who waits goes on waiting; what knew no waiting forgets it, and who comes forward again stands in line again.
+    """
     held = stage.held("r1")
     inside = stage.guard.enter(held.key, held.owner, held.life, CHECK, stage.answers).presence
-    for version in ("0001",):
+    ticket(wait(stage, "r3"))
+    for version in ("0003", "0002", "0001"):
         schema.downgrade(owner_engine, version)
         assert schema.current(owner_engine) == version
         assert schema.upgrade(owner_engine) == []
+        assert in_line(make_stage()) == (["r3"] if version == "0003" else []), version
     later = make_stage()
     seen = later.guard.look(key())
     assert seen is not None
     assert (seen.run.id, seen.run.token, seen.presences) == (held.id, held.token, (inside,))
     assert later.refused("r2").blocker.id == held.id
+    assert ticket(wait(later, "r3")).ticket == 1
 
 
 @pytest.mark.backends("sqlite", "postgres", "postgres_public")
@@ -274,6 +281,17 @@ def test_a_schema_of_its_own(database: Database, second_schema: Engine, make_sta
     assert {row[0] for row in tables} == {database.schema, "second"}
 
 
+def _wait_and_give_up(stage: Stage) -> None:
+    """Wait in each way, supersede, leave, and look on."""
+    waiting = [
+        wait(stage, f"waiter-{number}", policy=policy)
+        for number, policy in enumerate((Policy.WAIT, Policy.JOIN, Policy.COALESCE, Policy.COALESCE))
+    ]
+    for refused in waiting:
+        stage.guard.give_up(refused, "an example")  # type: ignore[arg-type] # it is a refusal
+    assert stage.guard.watch(key(), owner("waiter-5", "sensor"), stage.answers, FIRST)
+
+
 @pytest.mark.backends("postgres", "postgres_public")
 def test_the_role_of_tasks_works_but_makes_nothing(
     engine: Engine, owner_engine: Engine, make_stage: MakeStage, catalogue: Callable[[], Catalogue]
@@ -286,7 +304,9 @@ def test_the_role_of_tasks_works_but_makes_nothing(
         stage.guard.assert_held(held.key, presence)
         stage.guard.leave(presence)
         assert stage.refused("r2").blocker.id == held.id
+        _wait_and_give_up(stage)
         assert len(list(stage.guard.sweep(stage.answers))) == 1
+        assert list(stage.guard.sweep_waiters(stage.answers)) == []
         stage.guard.release(held.id, held.token, stage.answers)
     assert stage.guard.prune(timedelta(0)) > 0
     schema.downgrade(owner_engine)

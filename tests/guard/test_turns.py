@@ -210,7 +210,8 @@ def test_the_newer_request_is_the_later_start(mine: Any, theirs: Any, newer: boo
     [
         ({}, True),
         ({"life": replace(LIFE, try_number=3)}, True),
-        ({"life": replace(LIFE, clear_number=1)}, False),
+        ({"life": replace(LIFE, clear_number=1)}, True),
+        ({"life": replace(LIFE, last_try=3)}, False),
         ({"life": replace(LIFE, run_started_at=LATER)}, False),
         ({"policy": Policy.COALESCE}, False),
         ({"policy": None}, False),
@@ -218,6 +219,6 @@ def test_the_newer_request_is_the_later_start(mine: Any, theirs: Any, newer: boo
     ],
 )
 def test_a_retry_asks_the_same_and_a_clear_asks_anew(changed: dict[str, Any], same: bool) -> None:
-    """A request is a key, a policy, and the life of a DagRun; its tries are all one."""
+    """A request is a key, a policy, and a life of its task: tries, and clears of other tasks, make no new one."""
     wanted = replace(Claim(id=UUID(int=9), key=key(), owner=owner("r1"), life=LIFE, policy=Policy.WAIT), **changed)
     assert FIRST.is_request_of(wanted) is same

@@ -86,7 +86,8 @@ class World:
     def life(self, owner: Owner, try_number: int = 0) -> Life:
         """The life that a task of the owner's DagRun has now."""
         run = self.runs[owner.run_id]
-        return Life(run_started_at=run.started_at, clear_number=run.clear_number, try_number=try_number)
+        clears = run.clear_number
+        return Life(run_started_at=run.started_at, clear_number=clears, try_number=try_number, last_try=clears)
 
     def alive(self, key: GuardKey) -> Iterator[Process]:
         """Who is really at work on a key."""

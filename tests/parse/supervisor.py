@@ -32,7 +32,7 @@ def unreachable() -> AirflowRuntimeError:
     return AirflowRuntimeError(ErrorResponse(error=ErrorType.GENERIC_ERROR, detail={"message": "Connection refused"}))
 
 
-QUEUED = {
+QUEUED: dict[str, Any] = {
     **dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end", "start_date", "end_date")),
     "run_type": "operator_triggered",
     "state": "queued",

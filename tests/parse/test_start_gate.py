@@ -92,16 +92,12 @@ def test_a_key_that_names_nothing_fails_with_its_template(dag: DAG) -> None:
 
 def context(**other: Any) -> Any:
     """What a task instance knows about itself, at any of its tries."""
-    who = {
-        "dag_id": "dispatch",
-        "run_id": "scheduled__1",
-        "clear_number": 0,
-        "task_id": "start",
-        "map_index": 3,
-    } | other
-    run = {"dag_id": who["dag_id"], "run_id": who["run_id"], "clear_number": who["clear_number"], "run_after": DUE}
-    ti = {"task_id": who["task_id"], "map_index": who["map_index"], "try_number": who.get("try_number", 1)}
-    return {"dag_run": SimpleNamespace(**run), "ti": SimpleNamespace(**ti)}
+    run = {"dag_id": "dispatch", "run_id": "scheduled__1", "run_after": DUE}
+    ti = {"task_id": "start", "map_index": 3, "try_number": 1, "max_tries": 2}
+    return {
+        "dag_run": SimpleNamespace(**{name: other.get(name, value) for name, value in run.items()}),
+        "ti": SimpleNamespace(**{name: other.get(name, value) for name, value in ti.items()}),
+    }
 
 
 KEY = GuardKey(kind="rank_check", resource="42")
@@ -116,10 +112,10 @@ def test_every_try_makes_the_same_run_id() -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [{"dag_id": "x"}, {"run_id": "x"}, {"clear_number": 1}, {"task_id": "x"}, {"map_index": 4}], ids=str
+    "other", [{"dag_id": "x"}, {"run_id": "x"}, {"max_tries": 3}, {"task_id": "x"}, {"map_index": 4}], ids=str
 )
 def test_every_other_task_instance_makes_another_run_id(other: dict[str, Any]) -> None:
-    """Also the same one after a clear: who clears a start wants another one."""
+    """Also the same one after a clear, which gives it more tries: who clears a start wants another one."""
     assert _run_id_for(context(**other), KEY) != _run_id_for(context(), KEY)
 
 

@@ -14,10 +14,11 @@ from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import GetDag, TriggerDagRun
 
 from airflow_rankguard.creating import create_from_task
+from airflow_rankguard.dag_runs import ask_from_task
 from airflow_rankguard.guard.errors import NotCreated, StartUnknown
 from airflow_rankguard.guard.service import Guard
 from airflow_rankguard.guard.store.looks import Wanted
-from airflow_rankguard.guard.values import GuardedRun, Life, Owner, Status
+from airflow_rankguard.guard.values import GuardedRun, Life, Owner, Policy, Status
 from airflow_rankguard.operators.rankguard import RankGuardTriggerDagRunOperator
 from tests.databases import Database
 from tests.guard.stage import key
@@ -127,6 +128,19 @@ def test_a_refused_start_names_the_holder(on_conflict: Any, supervisor: Supervis
     assert task.pushed == {"blocker": told | seen}
     assert (task.context["outcome"], task.gate.holding_run) == ("already_running", "dags/rank_check/runs/r0")
     assert set(supervisor.runs) == {"r0"}
+
+
+def test_a_key_that_is_kept_for_a_waiter_names_the_waiter(supervisor: Supervisor, guard: Guard) -> None:
+    """It is free and not to be had: nothing is started, and nothing is there that could be freed by hand."""
+    holder = hold(guard, supervisor)
+    supervisor.runs["r9"] = {}
+    waiting = Owner(deployment="test", dag_id="rank_check", run_id="r9", guard_id="acquire")
+    guard.acquire(key(), waiting, Life(try_number=1), ask_from_task, policy=Policy.WAIT)
+    guard.release(holder.id, holder.token, ask_from_task)
+    task = Task(on_conflict="fail")
+    with pytest.raises(AirflowFailException, match=r"kept for DAG rank_check run r9 .* Nothing was started\.$"):
+        task.run()
+    assert (task.pushed["blocker"]["run_id"], task.gate.holding_run) == ("r9", "dags/rank_check/runs/r9")
 
 
 def test_a_paused_dag_is_refused_and_its_key_free(supervisor: Supervisor, claims: Claims) -> None:

@@ -17,7 +17,7 @@ from airflow_rankguard.guard.acquiring import Outcome
 from airflow_rankguard.guard.answers import Answer, RunState
 from airflow_rankguard.guard.outcomes import Acquired, Entered, Refused
 from airflow_rankguard.guard.service import Guard
-from airflow_rankguard.guard.values import GuardKey, Life, Member, Owner, Presence
+from airflow_rankguard.guard.values import GuardKey, Life, Member, Owner, Presence, Waiter
 from tests.races.board import MEMBER, Board, started_at
 from tests.races.history import Recorder
 from tests.races.plans import Job, Way
@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 DEPLOYMENT = "race"
 ANSWERED, INSIDE, DONE = b"a", b"i", b"d"
+# Seconds that a waiter waits at most, and between two of its asks.
+PATIENCE, PAUSES = 60.0, (0.03, 0.12)
 
 writes = Table("race_writes", MetaData(), Column("token", BigInteger), Column("process", String))
 
@@ -65,6 +67,7 @@ class Attempt:
 
     def live(self) -> None:
         """Come, go inside, work, leave, release; each step only when the one before it succeeded."""
+        time.sleep(self._job.late)
         came = self._come()
         if self._job.hold:
             self._means.channel.send(ANSWERED)
@@ -82,7 +85,7 @@ class Attempt:
             case Way.GATE:
                 return isinstance(self._call("claim", self._claim), Acquired) and self._create_and_acquire()
             case Way.ACQUIRE:
-                return isinstance(self._call("acquire", self._acquire), Acquired)
+                return self._wait_to_acquire()
 
     def _claim(self) -> Outcome:
         return self._means.guard.claim(self._key, replace(self._owner, guard_id=""), self._ask)
@@ -91,10 +94,19 @@ class Attempt:
         if self._job.dies_before_creating:
             die(self._means.recorder)
         self._means.board.set(self._job.run, RunState.QUEUED)
-        return isinstance(self._call("acquire", self._acquire), Acquired)
+        return self._wait_to_acquire()
+
+    def _wait_to_acquire(self) -> bool:
+        """Ask, and while it stands in line ask again and again."""
+        until = time.monotonic() + PATIENCE
+        outcome = self._call("acquire", self._acquire)
+        while isinstance(outcome, Refused) and outcome.waiter is not None and time.monotonic() < until:
+            time.sleep(random.uniform(*PAUSES))
+            outcome = self._call("acquire", self._acquire)
+        return isinstance(outcome, Acquired)
 
     def _acquire(self) -> Outcome:
-        return self._means.guard.acquire(self._key, self._owner, self._life, self._ask)
+        return self._means.guard.acquire(self._key, self._owner, self._life, self._ask, policy=self._job.policy)
 
     def _enter(self) -> Entered | None:
         life = replace(self._life, try_number=0)
@@ -127,7 +139,7 @@ class Attempt:
 
     def _call(self, verb: str, call: Callable[[], T], **known: Any) -> T | None:
         job, recorder = self._job, self._means.recorder
-        recorder.begin(verb=verb, run=job.run, attempt=job.attempt, key=job.key)
+        recorder.begin(verb=verb, run=job.run, attempt=job.attempt, key=job.key, policy=job.policy)
         try:
             result = call()
         except Exception as error:  # noqa: BLE001 - whatever a user would see is for the checker to judge
@@ -151,7 +163,8 @@ def _details(result: object) -> dict[str, Any]:
     match result:
         case Acquired(run=run) | Entered(run=run):
             return {"token": run.token}
-        case Refused(blocker=blocker, verdict=verdict):
-            return {"named": blocker.owner.run_id, "said": verdict.why}
+        case Refused(blocker=blocker, verdict=verdict, waiter=waiter):
+            told = {"named": blocker.owner.run_id, "said": verdict.why, "kept": isinstance(blocker, Waiter)}
+            return told | {"ticket": waiter.ticket if waiter else None}
         case _:
             return {}

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tests.races.history import Call, History
+from tests.races.line_checker import may_stand, overtakings, standings, starvations
 
 T = TypeVar("T")
 K = TypeVar("K")
 
 GRANTED = ("Acquired", "Entered")
 TAKEN_AWAY = ("GuardLost", "Unchanged", "gone")
-EXPECTED = {*GRANTED, *TAKEN_AWAY, "Refused", "Contended", "StillInside", "Ended", "left", "worked", "written"}
+REFUSED = ("Refused", "Superseded")
+EXPECTED = {*GRANTED, *TAKEN_AWAY, *REFUSED, "Contended", "StillInside", "Ended", "left", "worked", "written"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +81,7 @@ def violations(history: History, bounds: Bounds) -> list[str]:
         *(found for calls in by_key.values() for found in _shared_tokens(calls)),
         *(found for attempt in attempts for found in _losses(attempt)),
         *(found for calls in by_key.values() for found in _misnamings(calls)),
+        *_out_of_line(history, attempts),
     ]
 
 
@@ -183,11 +186,22 @@ def _losses(attempt: Attempt) -> Iterator[str]:
 
 
 def _misnamings(calls: list[Call]) -> Iterator[str]:
-    """A refusal names a run that may have held the key at some time of the call."""
+    """A refusal names a run that may have held the key, or stood in its line, at some time of the call."""
     by_run = _grouped(calls, lambda call: call.run)
     for call in calls:
-        if call.outcome == "Refused" and not _may_hold(by_run.get(call.named or "", []), call):
-            yield f"{call.process} was refused by {call.named}, which cannot have held {call.key} then"
+        named = by_run.get(call.named or "", [])
+        if call.outcome == "Refused" and not (may_stand(named, call) if call.kept else _may_hold(named, call)):
+            doing = "stood in line for" if call.kept else "held"
+            yield f"{call.process} was refused by {call.named}, which cannot have {doing} {call.key} then"
+
+
+def _out_of_line(history: History, attempts: list[Attempt]) -> Iterator[str]:
+    """The order of the lines, and that nobody waits in vain."""
+    standing = [one for attempt in attempts for one in standings(attempt.calls)]
+    yield from overtakings(history.calls, standing)
+    for attempt in attempts:
+        if attempt.death is None and attempt.mark is None:
+            yield from starvations(str(attempt), attempt.calls)
 
 
 def _may_hold(calls: list[Call], refused: Call) -> bool:

@@ -21,7 +21,10 @@ class Call:
     :param verb: claim, acquire, enter, work, write, leave or release.
     :param end: None when the process died in the call.
     :param outcome: the type of what the guard answered or raised.
+    :param policy: how its owner waits when it is refused.
     :param named: the DagRun that a refusal names.
+    :param kept: the refusal names one that waits for the key, not its holder.
+    :param ticket: the place in line that a refused one has.
     :param said: the sentence of a refusal or an error.
     """
 
@@ -34,7 +37,10 @@ class Call:
     end: int | None = None
     outcome: str | None = None
     token: int | None = None
+    policy: str | None = None
     named: str | None = None
+    kept: bool = False
+    ticket: int | None = None
     said: str | None = None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self
 
-from airflow_rankguard.guard.values import Timings
+from airflow_rankguard.guard.values import Policy, Timings
 
 TIMINGS = Timings(
     startup_grace=timedelta(milliseconds=80),
@@ -21,6 +21,8 @@ TIMINGS = Timings(
 ATTEMPTS = 3
 # Moments between an attempt's first statement and its last; a refused one has about eight of them.
 MOMENTS = 40
+# In each so-manieth round of a storm some wait in line: that takes as long as serving them.
+ROUNDS_BETWEEN_LINES = 25
 
 
 class Weather(StrEnum):
@@ -28,13 +30,15 @@ class Weather(StrEnum):
 
     Calm: the winner keeps the key until all have been answered. Stormy: kills, retries, and an Airflow that
     does not always answer. Crowded: each process takes keys one after another as fast as it can. Starting: all
-    come by the start gate, and half of those that win die before they have created their DagRun.
+    come by the start gate, and half of those that win die before they have created their DagRun. Lined: they come one
+    after the other, and all wait until they are served.
     """
 
     CALM = "calm"
     STORMY = "stormy"
     CROWDED = "crowded"
     STARTING = "starting"
+    LINED = "lined"
 
 
 class Way(StrEnum):
@@ -83,6 +87,8 @@ class Job:
 
     :param clear: how often the DagRun was cleared before.
     :param seed: of everything random in the process.
+    :param late: how many seconds after the others it comes.
+    :param policy: how it waits when it is refused; None when it does not.
     :param unknown: how probably a question to "Airflow" gets no answer.
     :param dies_at: the how-manieth moment around its statements kills it.
     :param dies_before_creating: the start gate dies between its claim and the creation of the DagRun.
@@ -98,6 +104,8 @@ class Job:
     attempt: int = 1
     clear: int = 0
     way: Way = Way.ACQUIRE
+    late: float = 0
+    policy: Policy | None = None
     work: float = 0
     writes: int = 0
     unknown: float = 0
@@ -110,7 +118,7 @@ class Job:
 
     @classmethod
     def heard(cls, told: dict[str, Any]) -> Self:
-        return cls(**{**told, "way": Way(told["way"])})
+        return cls(**{**told, "way": Way(told["way"]), "policy": told["policy"] and Policy(told["policy"])})
 
 
 def first_attempt(race: Race, number: int, slot: int) -> Job:
@@ -126,7 +134,17 @@ def first_attempt(race: Race, number: int, slot: int) -> Job:
             return replace(job, way=Way.GATE, dies_before_creating=chance.random() < 0.5)
         case Weather.STORMY:
             way = Way.GATE if chance.random() < 0.1 else Way.ACQUIRE
-            return _exposed(replace(job, way=way), chance)
+            return _exposed(_in_line(replace(job, way=way), number, chance), chance)
+        case Weather.LINED:
+            return replace(job, late=chance.uniform(0, 0.4), policy=Policy.WAIT, work=0.02)
+
+
+def _in_line(job: Job, number: int, chance: Random) -> Job:
+    """In some rounds some come late and wait."""
+    if number % ROUNDS_BETWEEN_LINES:
+        return job
+    policy = chance.choice((*[None] * 5, Policy.WAIT, Policy.WAIT, Policy.COALESCE))
+    return replace(job, late=chance.uniform(0, 0.2), policy=policy)
 
 
 def next_attempt(job: Job, fate: Fate) -> Job:

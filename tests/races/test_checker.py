@@ -129,6 +129,74 @@ def test_a_refusal_by_somebody_who_had_gone() -> None:
         assert "cannot have held k then" in found(*life("A", 0, 1), *life("B", 70, 2), refused)
 
 
+def waiting(process: str, asked: dict[int, str], **more: Any) -> list[Call]:
+    """A run that stands in line at some times, and by whom it is refused at each."""
+    told = {"ticket": 1, "policy": "wait", **more}
+    return [call(process, "acquire", at, at + 2, "Refused", named=by, **told) for at, by in asked.items()]
+
+
+def test_a_line_in_order() -> None:
+    """Who waits is served after those who came before it, and before those who came later."""
+    served = [*waiting("B", {20: "0.A", 45: "0.A"}), *life("B", 61, 2, policy="wait")]
+    kept = call("C", "acquire", 58, 64, "Refused", named="0.B", kept=True, ticket=2, policy="wait")
+    later = [*waiting("C", {30: "0.A", 80: "0.B"}), kept, *life("C", 125, 3, policy="wait")]
+    assert found(*life("A", 0, 1), *served, *later) == ""
+
+
+OVERTAKEN = [*waiting("B", {20: "0.A", 110: "0.C"}), *life("B", 130, 3, policy="wait")]
+
+
+@pytest.mark.parametrize("way", [{"policy": "wait"}, {}], ids=["a later waiter", "a newcomer"])
+def test_an_overtaking(way: dict[str, Any]) -> None:
+    """Whoever takes the key while one stands in line that came before it has overtaken, with a ticket or without."""
+    said = found(*life("A", 0, 1), *OVERTAKEN, *life("C", 61, 2, **way))
+    assert said == "C could acquire k although 0.B had stood in line before it came"
+
+
+def test_what_is_no_overtaking() -> None:
+    """One that asked before the other stood, that took another's older place, or whom nobody was sure to wait for."""
+    first, second = life("A", 0, 1), life("C", 61, 2, policy="wait")
+    assert found(*first, *OVERTAKEN, *waiting("C", {15: "0.A"}), *second) == ""
+    assert found(*first, *OVERTAKEN, *life("C", 61, 2, policy="coalesce")) == ""
+    gone = [*waiting("B", {20: "0.A", 50: "0.A"}), *life("B", 130, 3, policy="wait")]
+    assert found(*first, *gone, *second) == ""
+
+
+def test_coming_back_is_no_overtaking() -> None:
+    """A run that has held the key, or may have got it before it was killed, only comes back to it."""
+    again = life("A2", 61, 2, run="0.A", attempt=2)
+    overtaken = [*waiting("B", {20: "0.A", 110: "0.A"}), *life("B", 130, 3, policy="wait")]
+    assert found(*life("A", 0, 1), *overtaken, *again) == ""
+    cut = call("A", "acquire", 22, None, None)
+    assert found(*overtaken, cut, *again, deaths={"A": 25}) == ""
+
+
+def test_a_wait_in_vain() -> None:
+    """Who goes on asking and is not served in the end has starved; a killed one, or one called over, has not."""
+    asked = waiting("B", {20: "0.A", 45: "0.A"})
+    assert found(*life("A", 0, 1), *asked) == "B (run 0.B, attempt 1) was never served, and waited no longer"
+    assert found(*life("A", 0, 1), *asked, deaths={"B": 80}) == ""
+    assert found(*life("A", 0, 1), *asked, marks={("B", "0.B", 1): 71}) == ""
+
+
+@pytest.mark.parametrize(
+    ("stood", "served", "is_wrong"), [({}, 70, True), ({20: "0.A"}, 70, False), ({20: "0.A"}, 61, True)]
+)
+def test_a_refusal_by_a_ticket_that_nobody_had(stood: dict[int, str], served: int, is_wrong: bool) -> None:
+    """A key is kept for one that stood in line before or during the call, and had not been served before it."""
+    refused = call("C", "acquire", 76, 80, "Refused", named="0.B", kept=True)
+    said = found(*life("A", 0, 1), *waiting("B", stood), *life("B", served, 2, policy="wait"), refused)
+    assert said == ("C was refused by 0.B, which cannot have stood in line for k then" if is_wrong else "")
+
+
+@pytest.mark.parametrize(("policy", "may_have_stood"), [("wait", True), (None, False)])
+def test_a_ticket_of_one_that_was_killed_while_it_asked(policy: str | None, may_have_stood: bool) -> None:
+    """A call that was cut off may have left a ticket behind; that of one that does not wait has not."""
+    refused = call("C", "acquire", 66, 70, "Refused", named="0.B", kept=True)
+    cut = call("B", "acquire", 20, None, None, policy=policy)
+    assert (found(*life("A", 0, 1), cut, refused, deaths={"B": 25}) == "") is may_have_stood
+
+
 def test_an_error_that_no_user_should_see() -> None:
     """Whatever is not a word of the guard is found, with what it said."""
     locked = call("A", "acquire", 0, 5, "OperationalError", said="database is locked")

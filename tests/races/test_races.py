@@ -19,6 +19,15 @@ ROUNDS = {"postgres": 1000, "sqlite": 200}
 CALM_ROUNDS = {"postgres": 200, "sqlite": 20}  # SQLite lets 32 writers in one by one
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 
+LAST_COMES_FIRST = """
+CREATE FUNCTION turn_round() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.ticket := -extract(epoch FROM clock_timestamp()) * 1000000;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER turn_round BEFORE INSERT ON guard_waiters FOR EACH ROW EXECUTE FUNCTION turn_round();
+"""
+
 pytestmark = pytest.mark.timeout(1800)
 
 
@@ -37,14 +46,38 @@ def rounds(usual: int) -> int:
     return int(os.environ.get("RANKGUARD_RACE_ROUNDS") or usual)
 
 
-def test_killed_processes_never_break_the_promise(raced: Raced, backend: str) -> None:
-    """Through kills at any moment and all answers of "Airflow", one holds, one works, tokens grow, nothing is lost."""
+def test_killed_processes_never_break_the_promise(
+    raced: Raced, backend: str, query: Callable[..., list[Row[Any]]]
+) -> None:
+    """Through kills at any moment and all answers of "Airflow", one holds, one works, tokens grow, nothing is lost.
+
+    In some rounds some wait: their order is kept, and no ticket is left when all are over.
+    """
     number = rounds(ROUNDS[backend])
     history = raced(Weather.STORMY, rounds=number)
     assert_kept(history)
     last = next(call for call in history.calls if call.run == f"{number}.0")
     assert last.outcome == "Acquired", f"seed {SEED}: the key cannot be acquired: {last}"
     assert min(len(history.deaths), len(history.marks)) > number / 20, "the race was too calm to show anything"
+    assert {"Refused", "Superseded"} <= {call.outcome for call in history.calls if call.policy}
+    assert query("SELECT count(*) FROM guard_waiters WHERE ticket IS NOT NULL") == [(0,)]
+
+
+def test_all_who_wait_are_served_in_their_order(raced: Raced, query: Callable[..., list[Row[Any]]]) -> None:
+    """Eight processes that come one after the other and wait get the key in that order, and leave no ticket behind."""
+    history = raced(Weather.LINED, rounds=rounds(3), processes=8)
+    assert_kept(history)
+    assert outcomes(history, "acquire").count("Acquired") == 8 * rounds(3) + 1
+    assert any(call.kept for call in history.calls), "nobody was refused by a ticket"
+    assert query("SELECT count(*) FROM guard_waiters") == [(0,)]
+
+
+@pytest.mark.backends("postgres")
+def test_the_checker_finds_a_line_that_is_served_backwards(raced: Raced, query: Callable[..., list[Row[Any]]]) -> None:
+    """The checker is not blind: where the last ticket is the smallest, it finds who was overtaken."""
+    query(LAST_COMES_FIRST)
+    found = violations(raced(Weather.LINED, rounds=3, processes=8), BOUNDS)
+    assert any("had stood in line before it came" in violation for violation in found)
 
 
 def test_each_round_has_one_winner_whom_the_others_name(raced: Raced, backend: str) -> None:

@@ -24,7 +24,8 @@ def reasons(decisions: Sequence[Decision]) -> dict[str, str | None]:
 
 def test_a_claim_advances_the_due_time(guarded: Database, due: DueConfigs, add_due: AddDue) -> None:
     """To the next one in the future, before anything is started; until then nobody is offered the config again."""
-    add_due("shop", 3, devices=(Device.DESKTOP, Device.MOBILE))
+    add_due("shop", 9, devices=(Device.DESKTOP, Device.MOBILE))
+    guarded.transaction(store.import_keywords, "shop", ["a", "b", "c"], replace=True)
     assert due.claim(Terms(), now=FIRST - MINUTE) == Tick()
     tick = due.claim(Terms(), now=FIRST)
     (claimed,) = tick.claimed

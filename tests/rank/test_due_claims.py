@@ -60,7 +60,7 @@ def test_a_config_whose_key_is_held_gets_its_due_time_back(guarded: Database, du
     assert (claimed.due.due_at, scheduled(guarded, "shop").last_skip_reason) == (FIRST, None)
 
 
-def test_what_comes_back_starves_nobody(guarded: Database, due: DueConfigs, add_due: AddDue) -> None:
+def test_what_comes_back_starves_nobody(due: DueConfigs, add_due: AddDue) -> None:
     """Held keys, dead claimers, errors: each stands behind what was due by then, however small the terms are."""
     for name in ("dead", "error", "held", "waits"):
         add_due(name)
@@ -120,11 +120,19 @@ def _page(guarded: Database) -> list[DueConfig]:
     return guarded.look(store.list_due, 10, FIRST)
 
 
-@pytest.mark.parametrize("change", [{"next_due_at": FIRST + HOUR}, {"claimed_at": FIRST, "claimed_due_at": FIRST}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"next_due_at": FIRST - HOUR, "returned_at": FIRST},
+        {"claimed_at": FIRST, "claimed_due_at": FIRST},
+        {"returned_at": FIRST + MINUTE},
+    ],
+    ids=["due then", "claimed", "given back"],
+)
 def test_what_changed_since_it_was_seen_is_not_claimed(
     change: dict[str, object], guarded: Database, rank_engine: Engine, add_due: AddDue
 ) -> None:
-    """The claim compares the due time that it saw; what others claimed or moved is theirs."""
+    """The claim compares the due time and the place in line that it saw; what others claimed or moved is theirs."""
     for name in ("mine", "moved"):
         add_due(name)
     decisions = [decide(seen, Terms()) for seen in _page(guarded)]
@@ -191,6 +199,15 @@ def test_a_schedule_can_be_changed_and_dropped(guarded: Database, due: DueConfig
     guarded.transaction(store.drop_schedule, "shop")
     assert guarded.look(store.list_schedules) == {}
     assert due.claim(Terms(), now=FIRST + 365 * DAY).claimed == []
+
+
+def test_a_new_schedule_takes_no_old_place_in_line(guarded: Database, due: DueConfigs, add_due: AddDue) -> None:
+    """What was given back under the old one is forgotten: the config is due when it is due."""
+    add_due("shop")
+    due.claim(Terms(), now=FIRST)
+    due.give_back("shop", FIRST, "held", now=FIRST + 3 * DAY)
+    guarded.transaction(store.set_schedule, "shop", DAILY, now=FIRST)
+    assert ids(due.claim(Terms(), now=FIRST + DAY).claimed) == ["shop"]
 
 
 def test_a_half_claim_is_refused(rank_engine: Engine, add_due: AddDue) -> None:

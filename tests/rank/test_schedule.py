@@ -88,6 +88,14 @@ def test_a_time_that_the_clocks_skip_or_show_twice_counts_once_a_day(every: str)
     assert next_walls(schedule, "2026-10-24 00:00", 3) == ["10-24 02:30+0200", "10-25 02:30+0200", "10-26 02:30+0100"]
 
 
+def test_what_the_clocks_skipped_is_found_from_after_the_change() -> None:
+    """At ten past three a skipped 02:30 is still to come, and half an hour's change does not mix up the order."""
+    skipped = Schedule(every="30 2 * * *", time_zone=AMSTERDAM)
+    assert next_walls(skipped, "2026-03-29 03:10", 2) == ["03-29 03:30+0200", "03-30 02:30+0200"]
+    howe = Schedule(every="20,35 2 * * *", time_zone="Australia/Lord_Howe")
+    assert next_walls(howe, "2026-10-04 01:00", 3) == ["10-04 02:35+1100", "10-04 02:50+1100", "10-05 02:20+1100"]
+
+
 def test_the_zone_of_the_server_is_of_no_account(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process may live anywhere; only the config's own zone counts."""
     schedule = Schedule(every="daily", time_zone=AMSTERDAM, anchor=at("2026-01-01 02:30", AMSTERDAM))
@@ -107,6 +115,8 @@ def test_an_hourly_cron_goes_by_every_hour_that_the_clocks_show() -> None:
         *("10-25 01:30+0200", "10-25 02:30+0200", "10-25 02:30+0100", "10-25 03:30+0100")
     ]
     assert next_walls(schedule, "2026-03-29 01:00", 3) == ["03-29 01:30+0100", "03-29 03:30+0200", "03-29 04:30+0200"]
+    howe = Schedule(every="20 * * * *", time_zone="Australia/Lord_Howe")
+    assert next_walls(howe, "2026-10-04 01:00", 2) == ["10-04 01:20+1030", "10-04 03:20+1100"]
 
 
 def test_the_last_day_of_a_month_does_not_drift() -> None:

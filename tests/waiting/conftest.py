@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import URL, Connection, Engine, Row, event
 
 from airflow_rankguard.guard.engines import create_guard_engine
-from airflow_rankguard.guard.outcomes import Refused
-from airflow_rankguard.guard.values import Life, Policy
+from airflow_rankguard.guard.outcomes import Acquired, Refused
+from airflow_rankguard.guard.values import GuardedRun, Life, Policy
 from airflow_rankguard.settings import DEFAULT_CONN_ID
 from tests.answers import Answers
 from tests.databases import Database, plain
@@ -23,6 +23,7 @@ NAME = "rankguard_waiting"
 Query = Callable[..., list[Row[Any]]]
 Connect = Callable[..., None]
 StandInLine = Callable[..., Refused]
+ComeForward = Callable[[str], GuardedRun]
 
 
 @pytest.fixture
@@ -67,6 +68,18 @@ def stand_in_line(stage: Stage) -> StandInLine:
         return outcome
 
     return stand
+
+
+@pytest.fixture
+def come_forward(stage: Stage) -> ComeForward:
+    """Have a waiter take its turn, and the key."""
+
+    def take(run: str) -> GuardedRun:
+        outcome = stage.guard.acquire(key(), owner(run), FIRST, stage.answers, policy=Policy.WAIT)
+        assert isinstance(outcome, Acquired), outcome
+        return outcome.run
+
+    return take
 
 
 @pytest.fixture

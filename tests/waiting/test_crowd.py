@@ -105,7 +105,7 @@ def test_a_crowd_has_two_connections_and_no_transaction(
         assert first.result(PATIENCE).why == "the key is free"
     assert [one.done() for one in waiting].count(True) == len(RESOURCES)
     assert (sessions.most, sessions.now) == (2, 2)
-    assert sessions.states == {"active", "idle"}
+    assert sessions.states <= {"active", "idle"}
     for one in waiting:
         one.cancel()
     deadline = time.monotonic() + PATIENCE

@@ -14,7 +14,7 @@ from airflow_rankguard.waiting import watcher
 from tests.databases import Database
 from tests.guard.sessions.proxy import BreakingProxy
 from tests.guard.stage import Stage
-from tests.waiting.conftest import NAME, Connect, Query, StandInLine
+from tests.waiting.conftest import NAME, ComeForward, Connect, Query, StandInLine
 from tests.waiting.triggers import TriggerLoop, trigger_of
 
 PATIENCE = 60.0
@@ -61,6 +61,7 @@ def test_a_watcher_that_is_cut_off_comes_back_and_looks_for_what_it_missed(
     stage: Stage,
     stand_in_line: StandInLine,
     triggers: TriggerLoop,
+    come_forward: ComeForward,
     superuser: psycopg.Connection,
     listening: Callable[[], None],
     said: Callable[[str], int],
@@ -74,13 +75,16 @@ def test_a_watcher_that_is_cut_off_comes_back_and_looks_for_what_it_missed(
         superuser.execute(CUT_OFF, (NAME,))
         stage.release(held)
         assert waiting.result(PATIENCE).why == "the key is free"
-        stage.release(stage.held("waiter"))
+        stage.release(come_forward("waiter"))
     assert said(TOLD_NOTHING) > 0
 
 
 @pytest.fixture
-def lonely(superuser: psycopg.Connection, connect: Connect, database: Database) -> Iterator[str]:
+def lonely(
+    superuser: psycopg.Connection, connect: Connect, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
     """The name of a role for the watchers that may have one connection at a time."""
+    monkeypatch.setattr(watcher, "DEAF", 0.5)
     role = f"lonely_{uuid4().hex}"
     superuser.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'alone' IN ROLE rankguard_task CONNECTION LIMIT 1")
     connect(url=database.task_url.set(username=role, password="alone"))
@@ -93,14 +97,13 @@ def test_who_cannot_listen_looks_and_says_so_once(
     stage: Stage,
     stand_in_line: StandInLine,
     triggers: TriggerLoop,
+    come_forward: ComeForward,
     lonely: str,
     superuser: psycopg.Connection,
     listening: Callable[[], None],
     said: Callable[[str], int],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The one connection that there is goes to the looks; once there may be two, one of them listens."""
-    monkeypatch.setattr(watcher, "DEAF", 0.5)
     held = stage.held("r1")
     first, second = (stand_in_line(run) for run in ("r2", "r3"))
     waiting = triggers.run(trigger_of(first, poke_interval=0.5)), triggers.run(trigger_of(second, poke_interval=LONG))
@@ -111,7 +114,7 @@ def test_who_cannot_listen_looks_and_says_so_once(
     assert (said(TOLD_NOTHING), said("cannot look")) == (1, 0)
     superuser.execute(f"ALTER ROLE {lonely} CONNECTION LIMIT 2")
     listening()
-    stage.release(stage.held("r2"))
+    stage.release(come_forward("r2"))
     assert waiting[1].result(PATIENCE).why == "the key is free"
 
 
@@ -127,7 +130,7 @@ def test_a_notification_that_gets_lost_costs_one_interval(
     """A network, or a pooler, that lets a notification disappear is made good by the next look."""
     assert database.task_url.port is not None
     with BreakingProxy(database.task_url.port, drops=NOTIFICATION) as proxy:
-        connect(url=database.task_url.set(port=proxy.port))
+        connect(url=database.task_url.set(port=proxy.port), sslmode="disable")
         held = stage.held("r1")
         waiting = triggers.run(trigger_of(stand_in_line("r2"), poke_interval=3))
         listening()
@@ -165,7 +168,6 @@ def test_a_connection_that_is_not_there_is_said_and_tried_again(
     stand_in_line: StandInLine,
     triggers: TriggerLoop,
     connect: Connect,
-    monkeypatch: pytest.MonkeyPatch,
     said: Callable[[str], int],
 ) -> None:
     """Whoever sets it later is heard: its waiters need no new start."""
@@ -178,7 +180,7 @@ def test_a_connection_that_is_not_there_is_said_and_tried_again(
 
 
 def test_two_event_loops_have_two_watchers(
-    stage: Stage, stand_in_line: StandInLine, triggers: TriggerLoop, interval: float
+    stage: Stage, stand_in_line: StandInLine, come_forward: ComeForward, triggers: TriggerLoop, interval: float
 ) -> None:
     """Nothing of one loop is awaited in another one; each wakes its own."""
     held = stage.held("r1")
@@ -189,7 +191,7 @@ def test_two_event_loops_have_two_watchers(
         time.sleep(SETTLED)
         stage.release(held)
         assert waiting.result(PATIENCE).why == "the key is free"
-        stage.release(stage.held("r2"))
+        stage.release(come_forward("r2"))
         assert also.result(PATIENCE).why == "the key is free"
 
 

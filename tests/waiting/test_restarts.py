@@ -10,7 +10,7 @@ from sqlalchemy import make_url
 from harness.postgres import LocalPostgres
 from tests.databases import Database, Session
 from tests.guard.stage import Stage
-from tests.waiting.conftest import StandInLine
+from tests.waiting.conftest import ComeForward, StandInLine
 from tests.waiting.triggers import TriggerLoop, trigger_of
 
 pytestmark = pytest.mark.backends("postgres")
@@ -39,7 +39,12 @@ def database(server: LocalPostgres, tmp_path: Path) -> Iterator[Database]:
 
 @pytest.mark.parametrize("way", ["stop", "kill"])
 def test_waiters_outlast_a_restart_of_the_guard_database(
-    way: str, server: LocalPostgres, stage: Stage, stand_in_line: StandInLine, triggers: TriggerLoop
+    way: str,
+    server: LocalPostgres,
+    stage: Stage,
+    stand_in_line: StandInLine,
+    come_forward: ComeForward,
+    triggers: TriggerLoop,
 ) -> None:
     """A server that was stopped, or lost its power, is looked at when it is back, and listened to again."""
     held = stage.held("r1")
@@ -53,5 +58,5 @@ def test_waiters_outlast_a_restart_of_the_guard_database(
     stage.release(held)
     assert waiting[0].result(PATIENCE).why == "the key is free"
     time.sleep(AWAY)
-    stage.release(stage.held("r2"))
+    stage.release(come_forward("r2"))
     assert waiting[1].result(PATIENCE).why == "the key is free"

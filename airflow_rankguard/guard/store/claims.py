@@ -45,12 +45,12 @@ def _claim_and_leave_line(connection: Connection, statement: ReturningInsert[Any
     """Take the turn with the key: in one statement on PostgreSQL, in one transaction on SQLite."""
     if is_postgresql(connection):
         taken = statement.cte("taken")
-        moved = (lines.put_back(wanted, taken).cte("moved"), lines.leave(wanted, taken).cte("left"))
+        moved = [sentence(wanted, taken).cte(sentence.__name__) for sentence in lines.MOVES]
         return run_if(connection.execute(select(taken).add_cte(*moved)).one_or_none())
     run = run_if(connection.execute(statement).one_or_none())
     if run is not None:
         held = select(runs).where(runs.c.id == run.id).subquery()
-        for sentence in (lines.put_back, lines.leave):
+        for sentence in lines.MOVES:
             connection.execute(sentence(wanted, held))
     return run
 

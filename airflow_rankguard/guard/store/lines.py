@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 from airflow_rankguard.guard.dialects import clock, seconds_since
-from airflow_rankguard.guard.store.rows import SLOT, is_for_key, is_key, is_of_owner, run_of, waiter_of
+from airflow_rankguard.guard.store.rows import SLOT, is_key, is_owner, run_of, waiter_of
 from airflow_rankguard.guard.tables import guard_waiters as waiters
 from airflow_rankguard.guard.tables import guarded_runs as runs
 from airflow_rankguard.guard.values import Claim, GuardKey, Line, Policy, Timings, Waiter
@@ -44,34 +44,36 @@ def may_take(wanted: Claim, timings: Timings) -> ColumnElement[bool]:
     newest = select(free_for).where(is_key(wanted.key)).order_by(runs.c.term.desc()).limit(1).scalar_subquery()
     passed = func.coalesce(ahead * timings.turn_timeout.total_seconds() <= newest, true())
     turn = or_(ahead == 0, passed)
-    return and_(turn, not_(_is_superseded(wanted))) if wanted.policy is Policy.COALESCE else turn
+    return turn if wanted.policy in (None, Policy.WAIT) else and_(turn, not_(_is_served_by_another(wanted)))
 
 
 def _is_ahead_of(wanted: Claim) -> ColumnElement[bool]:
     own = waiters.alias("own")
     not_behind = select(own.c.id).where(
-        is_of_owner(wanted.owner, own),
-        is_for_key(wanted.key, own),
+        is_owner(wanted.owner, own),
+        is_key(wanted.key, own),
         tuple_(own.c.ticket, own.c.id) <= tuple_(waiters.c.ticket, waiters.c.id),
     )
-    return and_(is_for_key(wanted.key), waiters.c.ticket.is_not(None), not_(not_behind.exists()))
+    return and_(is_key(wanted.key, waiters), waiters.c.ticket.is_not(None), not_(not_behind.exists()))
 
 
-def _is_superseded(wanted: Claim) -> ColumnElement[bool]:
+def _is_served_by_another(wanted: Claim) -> ColumnElement[bool]:
+    """Whether its wish is superseded, or it joins a run: then it never takes the key, however free."""
     own, life = waiters.alias("own"), wanted.life
     request = (
-        is_of_owner(wanted.owner, own),
-        is_for_key(wanted.key, own),
+        is_owner(wanted.owner, own),
+        is_key(wanted.key, own),
         own.c.policy == wanted.policy,
-        own.c.clear_number == life.clear_number,
+        own.c.last_try == life.last_try,
         own.c.run_started_at.is_not_distinct_from(literal(life.run_started_at, own.c.run_started_at.type)),
     )
-    return select(own.c.id).where(*request, own.c.superseded_by.is_not(None)).exists()
+    served = or_(own.c.superseded_by.is_not(None), own.c.guarded_run_id.is_not(None))
+    return select(own.c.id).where(*request, served).exists()
 
 
 def leave(wanted: Claim, taken: FromClause) -> Delete:
     """The statement that takes the row of who has taken the key away."""
-    return delete(waiters).where(is_of_owner(wanted.owner), select(taken.c.id).exists())
+    return delete(waiters).where(is_owner(wanted.owner, waiters), select(taken.c.id).exists())
 
 
 def put_back(wanted: Claim, taken: FromClause) -> Update:
@@ -79,12 +81,36 @@ def put_back(wanted: Claim, taken: FromClause) -> Update:
     other = waiters.alias("other")
     # From the first one's ticket to behind the last one's: tickets must not double each time.
     way = func.max(other.c.ticket) - func.min(other.c.ticket) + 1
-    behind_all = waiters.c.ticket + select(way).where(is_for_key(wanted.key, other)).scalar_subquery()
+    behind_all = waiters.c.ticket + select(way).where(is_key(wanted.key, other)).scalar_subquery()
     own = waiters.alias("own")
-    has_ticket = select(own.c.id).where(is_of_owner(wanted.owner, own), own.c.ticket.is_not(None)).exists()
+    has_ticket = select(own.c.id).where(is_owner(wanted.owner, own), own.c.ticket.is_not(None)).exists()
     return (
         update(waiters).where(_is_ahead_of(wanted), has_ticket, select(taken.c.id).exists()).values(ticket=behind_all)
     )
+
+
+def supersede_older(wanted: Claim, taken: FromClause) -> Update:
+    """The statement by which a coalescing run that has taken the key makes an older follow-up needless.
+
+    It moves no row that ``put_back`` moves: that is for owners with a ticket, and those are the follow-up themselves.
+    """
+    own, coalesces = wanted.owner, literal(wanted.policy is Policy.COALESCE)
+    is_follow_up = (
+        coalesces,
+        waiters.c.policy == Policy.COALESCE,
+        waiters.c.ticket.is_not(None),
+        not_(is_owner(own, waiters)),
+    )
+    start = wanted.life.run_started_at
+    older = true() if start is None else or_(waiters.c.run_started_at.is_(None), waiters.c.run_started_at <= start)
+    return (
+        update(waiters)
+        .where(is_key(wanted.key, waiters), *is_follow_up, older, select(taken.c.id).exists())
+        .values(ticket=None, superseded_by=str(own))
+    )
+
+
+MOVES = (put_back, supersede_older, leave)
 
 
 def lines(connection: Connection, keys: Sequence[GuardKey]) -> list[Line]:

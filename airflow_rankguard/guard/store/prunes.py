@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, or_, select
 
 from airflow_rankguard.guard.tables import guard_events, guard_presence, guard_waiters
 from airflow_rankguard.guard.tables import guarded_runs as runs
@@ -30,10 +30,12 @@ def prune_runs(connection: Connection, ended_before: datetime, size: int) -> int
 
 
 def prune_waiters(connection: Connection, before: datetime, size: int) -> int:
-    """Delete up to ``size`` rows of those who are in no line, oldest first."""
+    """Delete up to ``size`` rows of those who were superseded or joined a run that has ended, oldest first."""
+    ended = select(runs.c.id).where(runs.c.id == guard_waiters.c.guarded_run_id, runs.c.ended_at.is_not(None)).exists()
+    served = or_(guard_waiters.c.superseded_by.is_not(None), ended)
     old = (
         select(guard_waiters.c.id)
-        .where(guard_waiters.c.ticket.is_(None), guard_waiters.c.asked_at < before)
+        .where(served, guard_waiters.c.asked_at < before)
         .order_by(guard_waiters.c.asked_at)
         .limit(size)
     )

@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, Row, and_, literal_column
 
-from airflow_rankguard.guard.tables import guard_waiters
 from airflow_rankguard.guard.tables import guarded_runs as runs
 from airflow_rankguard.guard.values import (
     ACTIVE,
@@ -85,36 +84,20 @@ def waiter_of(row: Row[Any]) -> Waiter:
     return Waiter(
         key=GuardKey(**{part: columns[part] for part in SLOT}),
         owner=Owner(**{part: columns[part] for part in OWNER_PARTS}),
-        life=Life(run_started_at=columns["run_started_at"], clear_number=columns["clear_number"]),
+        life=Life(**{part: columns[part] for part in ("run_started_at", "clear_number", "last_try")}),
         policy=Policy(columns["policy"]),
         **{part: columns[part] for part in ("id", "ticket", "asked_at", "guarded_run_id", "superseded_by")},
     )
 
 
-def is_for_key(key: GuardKey, table: FromClause = guard_waiters) -> ColumnElement[bool]:
-    """The waiters of a key."""
+def is_key(key: GuardKey, table: FromClause = runs) -> ColumnElement[bool]:
+    """The rows of a key: its runs, active or ended, or those of another table."""
     return and_(*(table.c[part] == getattr(key, part) for part in SLOT))
 
 
-def is_of_owner(owner: Owner, table: FromClause = guard_waiters) -> ColumnElement[bool]:
-    """The waiter that an owner is."""
+def is_owner(owner: Owner, table: FromClause = runs) -> ColumnElement[bool]:
+    """The rows of an owner: its runs, active or ended, or those of another table."""
     return and_(*(table.c[part] == getattr(owner, part) for part in OWNER_PARTS))
-
-
-def is_key(key: GuardKey) -> ColumnElement[bool]:
-    """The runs of a key, active or ended."""
-    return and_(runs.c.tenant == key.tenant, runs.c.kind == key.kind, runs.c.resource == key.resource)
-
-
-def is_owner(owner: Owner) -> ColumnElement[bool]:
-    """The runs of an owner, active or ended."""
-    return and_(
-        runs.c.deployment == owner.deployment,
-        runs.c.dag_id == owner.dag_id,
-        runs.c.run_id == owner.run_id,
-        runs.c.guard_id == owner.guard_id,
-        runs.c.map_index == owner.map_index,
-    )
 
 
 def holds_slot() -> ColumnElement[bool]:

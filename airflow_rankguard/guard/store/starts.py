@@ -35,3 +35,10 @@ def newest(connection: Connection, key: GuardKey, owner: Owner) -> GuardedRun | 
     same_run = (runs.c.deployment == owner.deployment, runs.c.dag_id == owner.dag_id, runs.c.run_id == owner.run_id)
     statement = select(runs).where(*same_run, is_key(key)).order_by(runs.c.term.desc()).limit(1)
     return run_if(connection.execute(statement).one_or_none())
+
+
+def has_had(connection: Connection, claim: GuardedRun) -> bool:
+    """Say whether an acquire of the claim's DagRun held the key before this claim, and gave it back."""
+    same_run = (runs.c[part] == getattr(claim.owner, part) for part in ("deployment", "dag_id", "run_id"))
+    before = (runs.c.id != claim.id, runs.c.guard_id != "", runs.c.ended_at.is_not(None))
+    return connection.scalar(select(runs.c.id).where(*same_run, is_key(claim.key), *before).limit(1)) is not None

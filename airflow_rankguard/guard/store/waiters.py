@@ -10,31 +10,33 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from airflow_rankguard.guard.dialects import bounded, clock, insert, tell
 from airflow_rankguard.guard.store.looks import Wanted, now
-from airflow_rankguard.guard.store.rows import OWNER_PARTS, SLOT, is_for_key, is_of_owner, waiter_of
+from airflow_rankguard.guard.store.rows import OWNER_PARTS, SLOT, is_key, is_owner, waiter_of
 from airflow_rankguard.guard.tables import guard_waiters as waiters
 from airflow_rankguard.guard.tables import guarded_runs as runs
 from airflow_rankguard.guard.values import Claim, GuardKey, Owner, Policy, Timings, Waiter
 
 Values = dict[str, ColumnElement[Any]]
-REQUEST = ("id", *SLOT, "policy", "ticket", "run_started_at", "clear_number", "asked_at", "superseded_by")
+LIFE = ("run_started_at", "clear_number", "last_try")
+REQUEST = ("id", *SLOT, "policy", "ticket", "asked_at", "superseded_by", *LIFE)
 
 
 def stand(connection: Connection, wanted: Claim, policy: Policy, joined: UUID | None, timings: Timings) -> Waiter:
     """Give an owner its row among its key's waiters, with the next ticket where it stands in line.
 
-    The same request of the same life, asked again, keeps its place, and when it asked first; another one is a new one.
+    The same request, asked again, keeps its place, when it asked first, and the run that it joins; a new one does not.
 
     :param joined: the run whose result is waited for.
     """
     ticket = _next_ticket(wanted.key) if policy.in_line else null()
     asked = {**_asked(wanted, policy), "ticket": ticket, "guarded_run_id": literal(joined)}
     fresh = _inserted(connection, asked, timings)
-    same = and_(*(waiters.c[part] == fresh.excluded[part] for part in (*SLOT, "policy", "clear_number")))
+    same = and_(*(waiters.c[part] == fresh.excluded[part] for part in (*SLOT, "policy", "last_try")))
     same = and_(same, waiters.c.run_started_at.is_not_distinct_from(fresh.excluded.run_started_at))
     kept = {name: case((same, waiters.c[name]), else_=fresh.excluded[name]) for name in REQUEST}
+    first_joined = func.coalesce(waiters.c.guarded_run_id, fresh.excluded.guarded_run_id)
     statement = fresh.on_conflict_do_update(
         index_elements=[waiters.c[part] for part in OWNER_PARTS],
-        set_={**kept, "guarded_run_id": fresh.excluded.guarded_run_id},
+        set_={**kept, "guarded_run_id": case((same, first_joined), else_=fresh.excluded.guarded_run_id)},
     )
     return waiter_of(connection.execute(statement.returning(waiters)).one())
 
@@ -72,8 +74,7 @@ def _asked(wanted: Claim, policy: Policy) -> Values:
         **{part: getattr(wanted.key, part) for part in SLOT},
         "policy": policy,
         **{part: getattr(wanted.owner, part) for part in OWNER_PARTS},
-        "run_started_at": wanted.life.run_started_at,
-        "clear_number": wanted.life.clear_number,
+        **{part: getattr(wanted.life, part) for part in LIFE},
     }
     typed: Values = {name: literal(value, waiters.c[name].type) for name, value in plain.items()}
     return {**typed, "asked_at": clock()}
@@ -81,12 +82,12 @@ def _asked(wanted: Claim, policy: Policy) -> Values:
 
 def _next_ticket(key: GuardKey) -> ScalarSelect[Any]:
     taken = waiters.alias("taken")
-    return select(func.coalesce(func.max(taken.c.ticket), 0) + 1).where(is_for_key(key, taken)).scalar_subquery()
+    return select(func.coalesce(func.max(taken.c.ticket), 0) + 1).where(is_key(key, taken)).scalar_subquery()
 
 
 def _follow_up_of(connection: Connection, key: GuardKey, timings: Timings) -> Waiter | None:
     live = (waiters.c.policy == Policy.COALESCE, waiters.c.ticket.is_not(None))
-    statement = select(waiters).where(is_for_key(key), *live, bounded(connection, timings))
+    statement = select(waiters).where(is_key(key, waiters), *live, bounded(connection, timings))
     row = connection.execute(statement.with_for_update()).one_or_none()
     return None if row is None else waiter_of(row)
 
@@ -103,7 +104,7 @@ def _supersede(connection: Connection, waiter: Waiter, by: Owner) -> None:
 
 def of_owner(connection: Connection, owner: Owner) -> Waiter | None:
     """Find an owner's row."""
-    row = connection.execute(select(waiters).where(is_of_owner(owner))).one_or_none()
+    row = connection.execute(select(waiters).where(is_owner(owner, waiters))).one_or_none()
     return None if row is None else waiter_of(row)
 
 
@@ -116,7 +117,7 @@ def remove(connection: Connection, waiter: Waiter, timings: Timings) -> bool:
 
 def stop(connection: Connection, owner: Owner, timings: Timings) -> None:
     """Take an owner's row away, whatever it waited for."""
-    connection.execute(delete(waiters).where(is_of_owner(owner), bounded(connection, timings)))
+    connection.execute(delete(waiters).where(is_owner(owner, waiters), bounded(connection, timings)))
 
 
 def waiting(connection: Connection, wanted: Wanted) -> list[Waiter]:

@@ -69,7 +69,7 @@ def set_schedule(
     max_cost: Decimal | None = None,
     now: datetime | None = None,
 ) -> datetime:
-    """Give a config a schedule, or another one; it is due for the first time after now.
+    """Give a config a schedule, or another one; it is due for the first time after now, whatever was claimed before.
 
     :param max_cost: the most that a scheduled check may cost, in US dollars; None for any.
     :returns: when it is due.
@@ -86,6 +86,7 @@ def set_schedule(
         "next_due_at": due_at,
         "returned_at": None,
         "last_skip_reason": None,
+        **SETTLED,
     }
     new = insert(connection, rank_schedules).values(config_id=known, **wanted)
     connection.execute(new.on_conflict_do_update(index_elements=[schedules.config_id], set_=wanted))

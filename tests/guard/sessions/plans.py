@@ -16,7 +16,7 @@ from airflow_rankguard.guard.outcomes import Acquired, Refused
 from airflow_rankguard.guard.service import Guard
 from airflow_rankguard.guard.store.looks import Wanted
 from airflow_rankguard.guard.sweeping import PAGE
-from airflow_rankguard.guard.values import GuardKey, Life, Member, Owner
+from airflow_rankguard.guard.values import GuardKey, Life, Member, Owner, Policy
 from tests.answers import Answers
 
 # SQLite gives constraints' indexes names of its own.
@@ -48,6 +48,11 @@ INTENDED = {
         *("guarded_runs_term", "guarded_runs_active_key", "guarded_runs_pkey"),
         *("guard_events_owner", "guard_events_pkey"),
     },
+    "acquire, standing in line": {"guarded_runs_term", "guarded_runs_active_key"},
+    "acquire, kept for another": {"guarded_runs_term", "guarded_runs_active_key", "guarded_runs_pkey"},
+    "acquire, in its turn": {"guarded_runs_term"},
+    "lines": {"guarded_runs_term", "guarded_runs_pkey"},
+    "waiting": {"guarded_runs_term", "guarded_runs_pkey"},
     "look": {"guarded_runs_active_key"},
     "look_run": {"guarded_runs_pkey"},
     "force_release": {"guarded_runs_pkey"},
@@ -162,6 +167,31 @@ def _hold_and_release(guard: Guard, engine: Engine, answers: Answers) -> Iterato
     yield "release"
     guard.leave(guard.enter(key, owner, Life(), member, answers).presence)
     yield "enter, taking back"
+    yield from _wait(guard, answers)
+
+
+def _wait(guard: Guard, answers: Answers) -> Iterator[str]:
+    """In a line of three for a key with a history."""
+    key, life = _key("5"), Life(try_number=1)
+    held = guard.look(key)
+    assert held
+    for run in ("first", "second", "third"):
+        refused = guard.acquire(key, _owner(run), life, answers, policy=Policy.WAIT)
+        assert isinstance(refused, Refused)
+        assert refused.waiter
+        yield "acquire, standing in line"
+    guard.release(held.run.id, held.run.token, answers)
+    yield "release, telling"
+    assert isinstance(guard.acquire(key, _owner("second"), life, answers, policy=Policy.WAIT), Refused)
+    yield "acquire, kept for another"
+    assert isinstance(guard.acquire(key, _owner("first"), life, answers, policy=Policy.WAIT), Acquired)
+    yield "acquire, in its turn"
+    assert guard.lines([key])[0].waiters
+    yield "lines"
+    assert guard.waiting(Wanted())
+    yield "waiting"
+    list(guard.sweep_waiters(answers))
+    yield "sweep_waiters"
 
 
 def _list(guard: Guard) -> Iterator[str]:

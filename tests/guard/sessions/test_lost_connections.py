@@ -12,10 +12,11 @@ from sqlalchemy import Engine, Row, event
 
 from airflow_rankguard.guard.database import Database as GuardDatabase
 from airflow_rankguard.guard.engines import create_guard_engine
-from airflow_rankguard.guard.store import claims
-from airflow_rankguard.guard.values import Claim, Status
+from airflow_rankguard.guard.store import claims, waiters
+from airflow_rankguard.guard.values import Claim, Policy, Status
 from tests.answers import Answers
 from tests.databases import Database
+from tests.guard import line
 from tests.guard.sessions.conftest import set_default_isolation
 from tests.guard.sessions.pausing import Paused
 from tests.guard.sessions.proxy import BreakingProxy, Cut
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.backends("postgres")
 Query = Callable[..., list[Row[Any]]]
 
 CLAIM, DOOR, END = b"INSERT INTO guard.guarded_runs", b"WITH door", b"UPDATE guard.guarded_runs"
+STAND = b"INSERT INTO guard.guard_waiters"
 # A statement of its own: there is READ COMMITTED, too.
 COMMIT = b"COMMIT\0"
 KILL = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rankguard_task' AND datname = %s"
@@ -134,6 +136,59 @@ def test_a_release_that_was_cut_ends_the_run_once(
     assert stage.holder() is None
     assert outcome.run == stage.row(run)
     assert outcome.run.status == Status.COMPLETED
+
+
+def test_a_waiter_whose_claim_was_cut_has_the_key_and_no_ticket(
+    far: Stage, broken: Break, proxy: BreakingProxy, stage: Stage, query: Query
+) -> None:
+    """The key and the turn go together: before the commit it stands in line, after it only the others do."""
+    held = stage.held("A")
+    for name in ("B", "C"):
+        line.ticket(line.wait(stage, name))
+    stage.release(held)
+    seen = _look_when_cut(far, lambda: (stage.holder(), line.in_line(stage)))
+    proxy.cut(broken.of(CLAIM))
+    run = line.got(line.wait(far, "B"))
+    assert seen == [("B", ["C"]) if broken.is_done else (None, ["B", "C"])]
+    assert (stage.holder(), line.in_line(stage)) == ("B", ["C"])
+    assert query("SELECT token FROM guarded_runs WHERE run_id = 'B'") == [(run.token,)]
+
+
+@pytest.fixture
+def far_sentences(far: Stage) -> GuardDatabase:
+    """Speaks the store's sentences over the proxy; its pauses are the far stage's."""
+    database = GuardDatabase(far.engine, far.guard.timings, far.pause)
+    database.footing()
+    return database
+
+
+def test_standing_in_line_that_was_cut_leaves_one_place(
+    far: Stage, broken: Break, proxy: BreakingProxy, stage: Stage, far_sentences: GuardDatabase
+) -> None:
+    """The next attempt finds its own row, or makes it: one place, since the time of the first that was committed."""
+    wanted = Claim(id=uuid4(), key=key(), owner=owner("B"), life=FIRST, policy=Policy.WAIT)
+    seen = _look_when_cut(far, lambda: stage.guard.lines([key()])[0].waiters)
+    proxy.cut(broken.of(STAND))
+    waiter = far_sentences.statement(waiters.stand, wanted, Policy.WAIT, None, far_sentences.timings)
+    assert seen == [(waiter,) if broken.is_done else ()]
+    assert stage.guard.lines([key()])[0].waiters == (waiter,)
+
+
+@pytest.mark.parametrize("broken", [name for name, cut in BREAKS.items() if cut.at_commit], indirect=True)
+def test_a_follow_up_that_was_cut_supersedes_once(
+    far: Stage, broken: Break, proxy: BreakingProxy, stage: Stage, far_sentences: GuardDatabase
+) -> None:
+    """Committed or not, the next attempt leaves one follow-up, and the other is superseded by it."""
+    stage.held("A")
+    first = line.ticket(line.wait(stage, "B", line.coalescing(1), Policy.COALESCE))
+    wanted = Claim(id=uuid4(), key=key(), owner=owner("C"), life=line.coalescing(2), policy=Policy.COALESCE)
+    seen = _look_when_cut(far, lambda: line.in_line(stage))
+    proxy.cut(broken.of(STAND))
+    waiter = far_sentences.transaction(waiters.follow_up, wanted, far_sentences.timings)
+    assert seen == [["C" if broken.is_done else "B"]]
+    assert waiter
+    assert waiter.ticket == first.ticket
+    assert line.in_line(stage) == ["C"]
 
 
 class Terminating:

@@ -28,6 +28,7 @@ def upgrade(schema: str | None) -> None:
         sa.Column("map_index", sa.Integer, nullable=False),
         sa.Column("run_started_at", Time),
         sa.Column("clear_number", sa.Integer, nullable=False),
+        sa.Column("last_try", sa.Integer, nullable=False),
         sa.Column("asked_at", Time, nullable=False),
         sa.Column("guarded_run_id", sa.Uuid),
         sa.Column("superseded_by", sa.Text),

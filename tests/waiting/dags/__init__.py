@@ -1,0 +1,1 @@
+"""DAG files of the lifecycle tests."""
