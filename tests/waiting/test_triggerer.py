@@ -32,7 +32,7 @@ MOST_STATEMENTS = 2 * (WINDOW / (INTERVAL / 2) + 2)
 WINDOWS = 6
 TURNS = 30
 AWAY = 3.0
-LISTENING = "FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND application_name = %s"
+LISTENING = "FROM pg_stat_activity WHERE starts_with(query, 'LISTEN') AND application_name = %s"
 SIMULTANEOUS = timedelta(seconds=0.5)
 
 
