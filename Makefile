@@ -18,7 +18,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --disable-pip-version
 SUPPORTED := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-system test-celery test-airflow test-lifecycle test-core test-matrix lint format bench-wake-up mutants clean
+.PHONY: help demo up down test test-system test-celery test-airflow test-waiting test-lifecycle test-core test-matrix lint format bench-wake-up mutants clean
 
 help: ## print these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,8 +47,12 @@ test-celery: $(CELERY) ## two schedulers and two Celery workers (installs Debian
 	  { echo "make test-celery needs redis-server: install it, or run this as root on Debian." >&2; exit 1; }
 	@$(ALONE) tests/celery
 
-test-airflow: $(STAMP) ## the tests that need a running Airflow (they start one), but for the next
-	@$(ALONE) -m lifecycle --ignore=tests/lifecycle
+WAITING := tests/waiting tests/airflow/test_waiting.py
+test-airflow: $(STAMP) ## the tests that need a running Airflow (they start one), but for the next two
+	@$(ALONE) -m lifecycle --ignore=tests/lifecycle $(WAITING:%=--ignore=%)
+
+test-waiting: $(STAMP) ## those about waiting: hundreds in line, every way to be woken
+	@$(ALONE) -m lifecycle $(WAITING)
 
 test-lifecycle: $(STAMP) ## every way in which Airflow ends a run, with a table of what it took
 	@$(ALONE) tests/lifecycle

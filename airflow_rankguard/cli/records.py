@@ -16,7 +16,8 @@ Record = dict[str, Any]
 def run_record(run: GuardedRun) -> Record:
     """A guarded run; ``id`` is its own, ``run_id`` the DagRun's."""
     plain = asdict(run)
-    nested = (plain.pop(part) for part in ("key", "owner", "life"))
+    nested = [plain.pop(part) for part in ("key", "owner", "life")]
+    del nested[-1]["last_try"]  # only a waiter's row has it
     return {"id": plain.pop("id"), **{name: value for part in nested for name, value in part.items()}, **plain}
 
 

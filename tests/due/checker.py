@@ -9,14 +9,14 @@ from datetime import datetime
 from itertools import groupby
 
 from tests.due.ledger import Did, Line
-from tests.due.plans import BEGIN, END, OUTAGE_BEGINS, OUTAGE_ENDS, TERMS, Member
-from tests.rank.wall_clock import due_times
+from tests.due.plans import BEGIN, DAY, END, OUTAGE_BEGINS, OUTAGE_ENDS, TERMS, Member
+from tests.rank.wall_clock import LONGEST_STEP, due_times
 
 AHEAD = (Did.CLAIMED, Did.SKIPPED)
 
 
 def expected(member: Member, first: datetime) -> list[datetime]:
-    """Every due time of a config up to the first one after the quarter.
+    """Every due time of a config in the quarter, and those that are next.
 
     :param first: its first due time, by which it is anchored where it names no anchor.
     """
@@ -26,7 +26,7 @@ def expected(member: Member, first: datetime) -> list[datetime]:
     times = []
     for due in due_times(schedule, BEGIN):
         times.append(due)
-        if due > END:
+        if due > END + LONGEST_STEP * DAY:
             break
     return times
 

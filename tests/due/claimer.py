@@ -21,7 +21,7 @@ from airflow_rankguard.rank.due import Decision
 from airflow_rankguard.rank.values import KIND
 from tests.answers import Answers
 from tests.due.ledger import Did, Ledger, Line
-from tests.due.plans import MINUTE, TERMS, Quarter
+from tests.due.plans import END, MINUTE, TERMS, Quarter
 
 DEPLOYMENT = "test"
 DEATHS_PER_MOMENT = 1 / 400
@@ -79,7 +79,7 @@ class Claimer:
     def _start(self, decision: Decision, now: datetime) -> None:
         """As the start gate does: take the key for the run, create the run, settle the claim."""
         due = decision.due
-        self._may_die()
+        self._may_die(now)
         key = GuardKey(kind=KIND, resource=due.config_id, tenant=due.tenant)
         run_id = f"{due.config_id} {due.due_at:%Y-%m-%dT%H:%M}"
         outcome = self._guard.claim(key, owner(run_id), self._answers)
@@ -87,12 +87,12 @@ class Claimer:
             self._ledger.write(Line(did=Did.GAVE_BACK, config_id=due.config_id, due_at=due.due_at, now=now))
             self._due.give_back(due.config_id, due.due_at, "the key is held", now=now + MINUTE)
             return
-        self._may_die()
+        self._may_die(now)
         did = Did.STARTED if self._create(run_id) else Did.FOUND
         self._ledger.write(
             Line(did=did, config_id=due.config_id, due_at=due.due_at, now=now, detail=str(outcome.run.id))
         )
-        self._may_die()
+        self._may_die(now)
         self._due.started(due.config_id, due.due_at)
         self._channel.sendall(f"{json.dumps([str(outcome.run.id), due.config_id])}\n".encode())
 
@@ -103,6 +103,6 @@ class Claimer:
             return True
         return False
 
-    def _may_die(self) -> None:
-        if self._chance.random() < DEATHS_PER_MOMENT:
+    def _may_die(self, now: datetime) -> None:
+        if now < END and self._chance.random() < DEATHS_PER_MOMENT:
             os.kill(os.getpid(), signal.SIGKILL)

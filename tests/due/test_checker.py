@@ -23,7 +23,7 @@ def good(member: Member) -> list[Line]:
     times = expected(member, FIRST)
     missed = [time for time in times if OUTAGE_BEGINS < time < OUTAGE_ENDS]
     kept = [time for time in times if time not in missed[1:]]
-    return [line for due, following in pairwise(kept) for line in _deeds(member, due, following)]
+    return [line for due, following in pairwise(kept) if due <= END for line in _deeds(member, due, following)]
 
 
 def _deeds(member: Member, due: datetime, following: datetime) -> list[Line]:

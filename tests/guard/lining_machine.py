@@ -40,9 +40,15 @@ class LiningMachine(Machine):
         """All its processes end, and it releases the key."""
         self._free(key)
 
-    @rule(key=keys)
-    def a_turn_passes(self, key: GuardKey) -> None:
-        """A key that is free has been free for one turn longer."""
+    @rule(key=keys, comes=st.booleans())
+    def a_turn_passes(self, key: GuardKey, comes: bool) -> None:
+        """A key that is free has been free for one turn longer, and the second in line comes or does not."""
+        self._let_a_turn_pass(key)
+        in_line = [waiter for waiter in self._line(key).waiters if waiter.ticket is not None]
+        if comes and len(in_line) > 1:
+            self._come_forward(key, in_line[1])
+
+    def _let_a_turn_pass(self, key: GuardKey) -> None:
         own = [row for row in self._rows().values() if row.resource == key.resource]
         newest = max(own, key=lambda row: row.term, default=None)
         if newest is not None and newest.ended_at is not None:

@@ -7,7 +7,7 @@ from airflow_rankguard.guard.errors import GuardLost
 from airflow_rankguard.guard.outcomes import Joined, Refused, Superseded
 from airflow_rankguard.guard.store.looks import Wanted
 from airflow_rankguard.guard.values import GuardedRun, Life, Policy, Status, Waiter
-from tests.guard.line import blocker, coalescing, got, in_line, ticket, wait
+from tests.guard.line import TURN, blocker, coalescing, freed_ago, got, in_line, ticket, wait
 from tests.guard.stage import FIRST, Stage
 
 
@@ -39,6 +39,44 @@ def test_a_cleared_follow_up_asks_anew(stage: Stage) -> None:
     stage.release(held)
     stage.release(got(wait(stage, "r2")))
     got(follow(stage, "r1", coalescing(2, clear_number=1)))
+
+
+def test_a_newer_request_takes_the_turn_with_the_place(stage: Stage) -> None:
+    """The key is kept for a follow-up that a newer request makes needless: no turn need pass for that one."""
+    held = stage.held("r0")
+    ticket(follow(stage, "r1", coalescing(1)))
+    ticket(wait(stage, "waiter"))
+    stage.release(held)
+    got(follow(stage, "r2", coalescing(2)))
+    assert in_line(stage) == ["waiter"]
+    assert isinstance(follow(stage, "r1", coalescing(1)), Superseded)
+
+
+@pytest.mark.parametrize(("minute", "is_older"), [(1, True), (3, False)])
+def test_a_request_that_takes_the_key_makes_older_ones_needless(stage: Stage, minute: int, is_older: bool) -> None:
+    """A follow-up that let its turn pass is superseded by a newer run that then got the key; a newer one waits on."""
+    held = stage.held("r0")
+    ticket(follow(stage, "late", coalescing(minute)))
+    other = stage.held("r0", resource="43")
+    ticket(follow(stage, "elsewhere", coalescing(1), "43"))
+    stage.release(held)
+    freed_ago(stage, held, TURN)
+    got(follow(stage, "r2", coalescing(2)))
+    assert in_line(stage) == ([] if is_older else ["late"])
+    assert isinstance(follow(stage, "late", coalescing(minute)), Superseded) is is_older
+    assert in_line(stage, "43") == ["elsewhere"]
+    stage.release(other)
+
+
+@pytest.mark.parametrize("policy", [Policy.WAIT, None])
+def test_who_only_waits_makes_nobody_needless(stage: Stage, policy: Policy | None) -> None:
+    """A follow-up stays in line when a run of another policy gets the key past it."""
+    held = stage.held("r0")
+    ticket(follow(stage, "late", coalescing(1)))
+    stage.release(held)
+    freed_ago(stage, held, TURN)
+    got(stage.acquire("r2") if policy is None else wait(stage, "r2", coalescing(2), policy))
+    assert in_line(stage) == ["late"]
 
 
 def test_each_key_has_its_own_follow_up(stage: Stage) -> None:

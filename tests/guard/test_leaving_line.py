@@ -39,6 +39,19 @@ def test_who_takes_the_key_leaves_only_its_own_place(stage: Stage) -> None:
     assert (in_line(stage), in_line(stage, ELSEWHERE)) == (["r3"], ["r5"])
 
 
+def test_who_comes_back_to_a_key_that_it_has_got_leaves_its_place(stage: Stage) -> None:
+    """Its start gate claimed the key past its own ticket: adopting that claim takes the ticket away."""
+    held = stage.held("r1")
+    for run in ("r2", "r3"):
+        ticket(wait(stage, run))
+    stage.release(held)
+    freed_ago(stage, held, TURN * 2)
+    claimed = stage.claimed("r2")
+    assert in_line(stage) == ["r2", "r3"]
+    assert got(wait(stage, "r2")).id == claimed.id
+    assert in_line(stage) == ["r3"]
+
+
 def test_who_takes_a_free_key_at_once_moves_nobody(stage: Stage) -> None:
     """A newcomer without a ticket, for whom all turns have passed, leaves the line as it is."""
     held = stage.held("r1")

@@ -1,6 +1,7 @@
 """Waiting in line: who is served next, what happens to those who do not come, and to those who are not needed."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,7 @@ from airflow_rankguard.guard.errors import GuardLost
 from airflow_rankguard.guard.outcomes import Refused, Superseded
 from airflow_rankguard.guard.store.looks import Wanted
 from airflow_rankguard.guard.values import Life, Policy, Waiter
-from tests.guard.line import TURN, asked_long_ago, blocker, coalescing, freed_ago, got, in_line, ticket, wait
+from tests.guard.line import START, TURN, asked_long_ago, blocker, coalescing, freed_ago, got, in_line, ticket, wait
 from tests.guard.stage import FIRST, Stage, key, owner
 
 
@@ -28,7 +29,7 @@ def test_first_come_first_served(stage: Stage) -> None:
 
 
 def test_a_request_that_is_repeated_keeps_its_place(stage: Stage) -> None:
-    """A retry keeps the ticket and the time of asking; a clear is a new request at the end of the line."""
+    """A retry keeps the ticket and the time of asking; a clear, or a DagRun created anew, goes to the line's end."""
     stage.held("r1")
     first = ticket(wait(stage, "r2"))
     ticket(wait(stage, "r3"))
@@ -37,6 +38,8 @@ def test_a_request_that_is_repeated_keeps_its_place(stage: Stage) -> None:
     cleared = ticket(wait(stage, "r2", Life(try_number=3, clear_number=1, last_try=5)))
     assert cleared.asked_at > first.asked_at
     assert in_line(stage) == ["r3", "r2"]
+    ticket(wait(stage, "r3", replace(FIRST, run_started_at=START)))
+    assert in_line(stage) == ["r2", "r3"]
 
 
 def test_a_turn_passes_after_its_time_out(stage: Stage) -> None:
@@ -122,6 +125,9 @@ def test_a_refusal_by_a_ticket_is_noted_and_said(stage: Stage) -> None:
     stage.release(held)
     refused = stage.refused("r3")
     assert "is kept for DAG rank_check run r2 (acquire), which waits in line since" in str(refused)
+    stage.release(got(wait(stage, "r2")))
+    with pytest.raises(GuardLost, match="this run was refused"):
+        stage.enter("r3")
 
 
 def test_giving_up_leaves_the_line_and_is_noted(stage: Stage) -> None:

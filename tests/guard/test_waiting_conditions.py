@@ -101,30 +101,42 @@ def test_a_session_that_stops_while_it_moves_the_line_is_ended(
     assert stage.guard.lines([key()])[0].waiters[1] == waiter
 
 
-@pytest.mark.parametrize("part", OWNER_PARTS)
-def test_an_owner_is_all_of_its_parts(stage: Stage, waiter: Waiter, sentences: Database, part: str) -> None:
+def test_who_joined_goes_on_joining_the_same_run(stage: Stage, sentences: Database) -> None:
+    """When that run ends and another takes the key between two of its statements, the first one's result is its own."""
+    first, second = stage.held("r1"), stage.held("r2", resource="43")
+    wanted = claim("r5", policy=Policy.JOIN)
+    for run, joined in ((None, None), (first, first), (second, first)):
+        row = sentences.statement(waiters.stand, wanted, Policy.JOIN, run.id if run else None, sentences.timings)
+        assert row.guarded_run_id == (joined.id if joined else None)
+    anew = claim("r5", policy=Policy.JOIN, life=coalescing(10))
+    row = sentences.statement(waiters.stand, anew, Policy.JOIN, second.id, sentences.timings)
+    assert row.guarded_run_id == second.id
+
+
+def test_an_owner_is_all_of_its_parts(stage: Stage, waiter: Waiter, sentences: Database) -> None:
     """Whoever differs in one part is another one: it has no row, removes none, and gets one of its own."""
-    changed: dict[str, Any] = {part: 7 if part == "map_index" else "another"}
-    other = replace(waiter.owner, **changed)
-    assert sentences.look(waiters.of_owner, other) is None
-    sentences.statement(waiters.stop, other, sentences.timings)
-    wanted = claim("r1", owner=other)
-    fresh = sentences.statement(waiters.stand, wanted, Policy.WAIT, None, sentences.timings)
-    assert len(stage.guard.lines([key()])[0].waiters) == 3
-    sentences.statement(waiters.stop, other, sentences.timings)
-    assert sentences.look(waiters.of_owner, waiter.owner) == waiter
-    assert not sentences.statement(waiters.remove, fresh, sentences.timings)
+    for part in OWNER_PARTS:
+        changed: dict[str, Any] = {part: 7 if part == "map_index" else "another"}
+        other = replace(waiter.owner, **changed)
+        assert sentences.look(waiters.of_owner, other) is None, part
+        sentences.statement(waiters.stop, other, sentences.timings)
+        wanted = claim("r1", owner=other)
+        fresh = sentences.statement(waiters.stand, wanted, Policy.WAIT, None, sentences.timings)
+        assert len(stage.guard.lines([key()])[0].waiters) == 3, part
+        sentences.statement(waiters.stop, other, sentences.timings)
+        assert sentences.look(waiters.of_owner, waiter.owner) == waiter, part
+        assert not sentences.statement(waiters.remove, fresh, sentences.timings)
 
 
-@pytest.mark.parametrize("part", ["kind", "resource", "tenant"])
-def test_a_line_is_of_a_whole_key(stage: Stage, waiter: Waiter, sentences: Database, part: str) -> None:
+def test_a_line_is_of_a_whole_key(stage: Stage, waiter: Waiter, sentences: Database) -> None:
     """A key that differs in one part has a line of its own, with tickets and a follow-up of its own."""
-    other = replace(key(), **{part: "another"})
-    assert stage.guard.lines([other])[0].waiters == ()
-    following = sentences.transaction(waiters.follow_up, claim("r2", key=other), sentences.timings)
-    assert following
-    assert following.ticket == 1
-    assert sentences.look(waiters.of_owner, waiter.owner) == waiter
+    for part in ("kind", "resource", "tenant"):
+        other = replace(key(), **{part: "another"})
+        assert stage.guard.lines([other])[0].waiters == (), part
+        following = sentences.transaction(waiters.follow_up, claim(part, key=other), sentences.timings)
+        assert following
+        assert following.ticket == 1, part
+        assert sentences.look(waiters.of_owner, waiter.owner) == waiter, part
 
 
 def test_a_row_that_became_another_requests_is_not_removed(stage: Stage, waiter: Waiter, sentences: Database) -> None:
@@ -134,23 +146,23 @@ def test_a_row_that_became_another_requests_is_not_removed(stage: Stage, waiter:
     assert in_line(stage) == ["r9", "r1"]
 
 
-@pytest.mark.parametrize(
-    ("change", "constraint"),
-    [
-        ("policy = 'patience'", "known_policy"),
-        ("ticket = NULL", "ticket_means_in_line"),
-        ("policy = 'watch'", "ticket_means_in_line"),
-        ("policy = 'join'", "ticket_means_in_line"),
-        ("superseded_by = 'r7'", "ticket_means_in_line"),
-        ("policy = 'wait', ticket = NULL, superseded_by = 'r7'", "ticket_means_in_line"),
-        ("run_id = 'r9'", "guard_waiters_owner|UNIQUE constraint failed"),
-        *((f"{column} = NULL", column) for column in ("kind", "resource", "tenant", "policy", "asked_at", "run_id")),
-    ],
-)
-def test_a_half_state_is_refused(stage: Stage, waiter: Waiter, query: Query, change: str, constraint: str) -> None:
+HALF_STATES = {
+    "policy = 'patience'": "known_policy",
+    "ticket = NULL": "ticket_means_in_line",
+    "policy = 'watch'": "ticket_means_in_line",
+    "policy = 'join'": "ticket_means_in_line",
+    "superseded_by = 'r7'": "ticket_means_in_line",
+    "policy = 'wait', ticket = NULL, superseded_by = 'r7'": "ticket_means_in_line",
+    "run_id = 'r9'": "guard_waiters_owner|UNIQUE constraint failed",
+    **{f"{column} = NULL": column for column in ("kind", "resource", "tenant", "policy", "asked_at", "run_id")},
+}
+
+
+def test_a_half_state_is_refused(stage: Stage, waiter: Waiter, query: Query) -> None:
     """A ticket out of line, a place without one, or an owner that waits twice is refused by the database itself."""
-    with pytest.raises(IntegrityError, match=constraint):
-        query(f"UPDATE guard_waiters SET {change} WHERE run_id = 'r1'")
+    for change, constraint in HALF_STATES.items():
+        with pytest.raises(IntegrityError, match=constraint):
+            query(f"UPDATE guard_waiters SET {change} WHERE run_id = 'r1'")
     assert stage.guard.lines([key()])[0].waiters[1] == waiter
 
 

@@ -106,6 +106,10 @@ class Stage:
         found = self.rest.call("GET", f"/dags/{dag_id}/dagRuns/~/taskInstances", params=params)
         return int(found["total_entries"])
 
+    def triggers(self) -> int:
+        """How many triggers have begun to run: each has a log."""
+        return len(list((self.airflow.home / "logs").rglob("*.trigger.*.log")))
+
     def taken_slots(self) -> int:
         """How many worker slots are taken."""
         return int(self.rest.call("GET", "/pools/default_pool")["occupied_slots"])

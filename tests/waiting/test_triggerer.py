@@ -57,8 +57,10 @@ def test_hundreds_of_waiters_cost_two_connections_and_few_statements(stage: Stag
     stage.rest.call("POST", "/pools", {"name": "crowd", "slots": 0})
     held = stage.hold("crowd")
     run = crowd(stage)
-    stage.until("all listened to", lambda: listeners(stage) == 1)
+    stage.until("all in the triggerer", lambda: stage.triggers() == WAITERS)
+    time.sleep(INTERVAL)
     print(f"\n{WAITERS} waiters, in windows of {WINDOW:g} s:")
+    assert listeners(stage) == 1
     quiet = False
     for _ in range(WINDOWS):
         before, blocked = stage.statements(), len(stage.blocked())
@@ -74,7 +76,12 @@ def test_hundreds_of_waiters_cost_two_connections_and_few_statements(stage: Stag
             break
     assert quiet, stage.blocked()
     stage.release(held)
-    stage.rest.call("PATCH", "/pools/crowd", {"name": "crowd", "slots": 3}, params={"update_mask": "slots"})
+    stage.rest.call(
+        "PATCH",
+        "/pools/crowd",
+        {"name": "crowd", "slots": 3, "include_deferred": False},
+        params={"update_mask": "slots"},
+    )
     stage.until("three served", lambda: stage.count("crowd", "acquire", "success") == len(RESOURCES))
     assert stage.count("crowd", "acquire", "deferred") == WAITERS - len(RESOURCES)
     assert {each.owner.map_index for each in stage.served("crowd")} == {0, 1, 2}
