@@ -18,10 +18,10 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --disable-pip-version
 SUPPORTED := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-system test-celery test-airflow test-waiting test-lifecycle test-core test-matrix lint format bench-wake-up mutants clean
+.PHONY: help demo up down test test-system test-celery test-airflow test-waiting test-quarter test-lifecycle test-lifecycle-full test-core test-parse test-matrix lint format bench-wake-up mutants clean
 
 help: ## print these verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(STAMP) ## a guarded rank check on a real Airflow, in three scenes
 	@$(BIN)/python -m demo run
@@ -33,7 +33,7 @@ down: $(STAMP) ## end what `make up` has opened
 	@$(BIN)/python -m demo down
 
 test: $(STAMP) ## the tests that need pip only, on SQLite and PostgreSQL
-	@$(PYTEST) -m "not system and not celery and not lifecycle"
+	@$(PYTEST) -m "not system and not quarter and not celery and not lifecycle"
 
 test-system: $(STAMP) ## the tests that need Debian packages (installs them, as root)
 	@command -v pgbouncer >/dev/null || \
@@ -54,16 +54,24 @@ test-airflow: $(STAMP) ## the tests that need a running Airflow (they start one)
 test-waiting: $(STAMP) ## those about waiting: hundreds in line, every way to be woken
 	@$(ALONE) -m lifecycle $(WAITING)
 
+test-quarter: $(STAMP) ## a simulated quarter of a thousand schedules, with eight processes that claim and die
+	@$(PYTEST) -m quarter
+
 test-lifecycle: $(STAMP) ## every way in which Airflow ends a run, with a table of what it took
 	@$(ALONE) tests/lifecycle
 
-test-core: $(STAMP) ## the core of those, and all that is checked when DAGs are parsed
-	@$(ALONE) tests/parse
+test-lifecycle-full: test-lifecycle ## another name of test-lifecycle
+
+test-core: $(STAMP) ## the core of those
 	@$(ALONE) tests/lifecycle -m core
 
-test-matrix: ## the core on the newest release of each supported Airflow
+test-parse: $(STAMP) ## all that is checked when DAGs are parsed
+	@$(ALONE) tests/parse
+
+test-matrix: ## both on the newest release of each supported Airflow
 	@for minor in $(MINORS); do \
-	  echo "== Airflow $$minor" && $(MAKE) --no-print-directory VENV=.venv-$$minor AIRFLOW="~=$$minor.0" test-core || exit 1; \
+	  echo "== Airflow $$minor" && \
+	  $(MAKE) --no-print-directory VENV=.venv-$$minor AIRFLOW="~=$$minor.0" test-parse test-core || exit 1; \
 	done
 
 lint: $(STAMP) ## format, style, types and the direction of imports

@@ -54,7 +54,13 @@ def opened_stage(folder: Path) -> Iterator[Stage]:
             components=celery.components(slots=SLOTS),
         ) as airflow:
             airflow.rest.wait_for_dag("plain_postgres", timeout=120)
-            yield Stage(airflow=airflow, guard_server=server, guards={"postgres": guard_url}, beats=beats)
+            yield Stage(
+                airflow=airflow,
+                metadata_server=server,
+                guard_server=server,
+                guards={"postgres": guard_url},
+                beats=beats,
+            )
 
 
 def worker_of(stage: Stage, process: Process) -> str:

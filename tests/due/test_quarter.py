@@ -64,7 +64,7 @@ def let_it_go_by(quarter: Quarter, order: Path) -> dict[str, Any]:
     return said
 
 
-@pytest.mark.system
+@pytest.mark.quarter
 @pytest.mark.timeout(3600)
 def test_every_due_time_is_served_once_or_has_a_reason(database: Database, engine: Engine, tmp_path: Path) -> None:
     """Through kills, held keys, changes of the clocks and an outage: no drift, no second run, no broken promise."""

@@ -13,6 +13,7 @@ from uuid import uuid4
 FOLDER = "RANKGUARD_TEST_BEATS"
 PAUSE = 0.1
 ORDERED = ".order"
+HOOK = "hook"
 
 
 class WorkFailed(Exception):
@@ -75,6 +76,12 @@ def processes(folder: Path, lane: str) -> list[Process]:
     """All guarded processes of a lane so far, in the order of their beginnings."""
     read = (Process.read(file) for file in folder.glob(f"{lane}.*.jsonl"))
     return sorted((process for process in read if process), key=lambda process: process.began)
+
+
+def hooks(folder: Path, lane: str) -> set[str]:
+    """The hooks of a lane's tasks that were called, each with ``inside`` or ``outside`` of the guard."""
+    called = (file.name.removeprefix(f"{lane}.") for file in folder.glob(f"{lane}.*.{HOOK}"))
+    return {name.removesuffix(f".{HOOK}") for name in called}
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -71,8 +71,16 @@ def note(record_property: Callable[[str, object], None]) -> Callable[[Line], Lin
 
 @pytest.fixture(scope="session")
 def coming(request: pytest.FixtureRequest, stage: Stage, listener: bool) -> Iterator[dict[Case, Future[Line]]]:
-    """The lines of all selected cases of this stage, which are played side by side from the first request on."""
+    """The lines of all selected cases of this stage, which are played from the first request on.
+
+    Those that measure a time come first and one by one, the others side by side.
+    """
     params = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
     cases = [each["case"] for each in params if each.get("listener") is listener and "case" in each]
+    lines: dict[Case, Future[Line]] = {}
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        yield {case: pool.submit(played, stage, *case, listener=listener) for case in cases}
+        for case in sorted(cases, key=lambda case: not case.scenario.timed):
+            lines[case] = pool.submit(played, stage, *case, listener=listener)
+            if case.scenario.timed:
+                wait([lines[case]])
+        yield lines

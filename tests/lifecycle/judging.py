@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
+from math import inf
 
 from airflow_rankguard.guard.values import LIVES_PER_TERM, GuardedRun
 from tests.lifecycle.beats import Process
@@ -24,11 +25,9 @@ def _meet(one: Process, other: Process) -> bool:
 
 
 def uncovered(processes: Iterable[Process], runs: Sequence[GuardedRun]) -> list[Process]:
-    """Processes that beat after their guarded run had ended, when the key was free for anybody.
+    """Processes that beat after their guarded run had ended, when the key was free for anybody, or that had none.
 
     :param runs: of the same key.
     """
-    ended = {run.term: run.ended_at.timestamp() for run in runs if run.ended_at is not None}
-    return [
-        process for process in processes if process.ended_at > ended.get(process.token // LIVES_PER_TERM, float("inf"))
-    ]
+    held_until = {run.term: run.ended_at.timestamp() if run.ended_at else inf for run in runs}
+    return [process for process in processes if process.ended_at > held_until.get(process.token // LIVES_PER_TERM, 0)]

@@ -1,12 +1,15 @@
 """The rows that stop a service: each is played alone."""
 
+import signal
 import time
 
+from harness.airflow import COMPONENTS
 from tests.lifecycle.playing import Scenario, scenario
 from tests.lifecycle.stage import Row
 
 SERVICES: list[Scenario] = []
 OUTAGE = 30.0
+TEN = 10
 
 
 def without_api_server(row: Row) -> None:
@@ -69,6 +72,64 @@ def guard_database_restarted_during_the_work(row: Row) -> None:
     row.watch(3)
     process.tell("end")
     assert row.ended(run) == "success"
+    row.until_won()
+
+
+@scenario(into=SERVICES)
+def guard_database_down_during_the_release(row: Row) -> None:
+    """The release uses its retries up and the run keeps its result; the key is recovered later."""
+    run = row.start("plain", seconds=4 * OUTAGE)
+    process = row.work()
+    row.compete()
+    row.stage.guard_server.stop()
+    process.tell("end")
+    ended = row.ended(run)
+    states = row.rest.states(run)
+    row.stage.guard_server.start()
+    assert ended == "success"
+    assert states["group.release"] == "failed"
+    row.until_won()
+
+
+@scenario(into=SERVICES)
+def triggerer_killed_while_a_member_is_deferred(row: Row) -> None:
+    """The member's trigger moves to another triggerer: nothing is freed, nothing taken, and the member resumes."""
+    run = row.start("deferring", deferred=20)
+    process = row.work()
+    row.compete()
+    row.until_task(run, "group.work", "deferred")
+    airflow = row.stage.airflow
+    airflow.kill_component("triggerer")
+    row.watch(5)
+    airflow.restart_component("triggerer")
+    again = row.work(2)
+    row.still_held()
+    assert again.token == process.token
+    assert row.ended(run) == "success"
+    row.until_won()
+    assert len(row.guarded_runs()) == 2
+
+
+@scenario(into=SERVICES)
+def everything_stops_hard_with_ten_runs(row: Row) -> None:
+    """Airflow, its database and the guard database lose their power and start together, with ten runs for one key."""
+    runs = [row.start("plain", seconds=10) for _ in range(TEN)]
+    row.work()
+    row.compete()
+    # The harness's PostgreSQL keeps what was committed a second ago.
+    row.watch(1)
+    stage = row.stage
+    servers = (stage.metadata_server, stage.guard_server)
+    for name in COMPONENTS:
+        stage.airflow.process(name).signal_tree(signal.SIGKILL)
+    for server in servers:
+        server.kill()
+    for server in servers:
+        server.start()
+    for name in COMPONENTS:
+        stage.airflow.restart_component(name)
+    for run in runs:
+        row.ended(run)
     row.until_won()
 
 

@@ -15,17 +15,19 @@ from urllib.parse import quote
 from httpx import TransportError
 from sqlalchemy import make_url
 
+import airflow_rankguard
 from airflow_rankguard.guard import schema
 from airflow_rankguard.guard.engines import create_guard_engine
 from airflow_rankguard.guard.service import Guard
+from airflow_rankguard.guard.store.events import Event
 from airflow_rankguard.guard.store.looks import Wanted
 from airflow_rankguard.guard.values import GuardedRun, Sighting
 from harness.airflow import LocalAirflow
 from harness.postgres import LocalPostgres
 from harness.rest import FINISHED, AirflowRest
-from harness.runs import Run
-from tests.lifecycle.beats import FOLDER, Process, processes
-from tests.lifecycle.probe import DAG_ID, DEPLOYMENT, Place, compete, key_of
+from harness.runs import Run, TaskRun
+from tests.lifecycle.beats import FOLDER, Process, hooks, processes
+from tests.lifecycle.probe import DAG_ID, DEPLOYMENT, Place, ask_by, compete, key_of
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 300.0
@@ -43,11 +45,13 @@ FORKS.set_forkserver_preload(["tests.lifecycle.probe"])
 class Stage:
     """What the rows share.
 
+    :param metadata_server: for Airflow itself.
     :param guards: the URL of the guard database of each backend.
     :param beats: where the work records itself.
     """
 
     airflow: LocalAirflow
+    metadata_server: LocalPostgres
     guard_server: LocalPostgres
     guards: dict[str, str]
     beats: Path
@@ -76,6 +80,8 @@ def opened_stage(folder: Path, *, listener: bool) -> Iterator[Stage]:
             "AIRFLOW__CORE__PARALLELISM": "64",
             # Dozens of rows on two cores: a scheduler that is late by ten seconds is not dead.
             "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "30",
+            # When an outage has ended a task's supervisor, only this time-out tells Airflow.
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "90",
             "AIRFLOW__RANKGUARD__LISTENER": str(listener),
             FOLDER: str(beats),
         }
@@ -86,9 +92,21 @@ def opened_stage(folder: Path, *, listener: bool) -> Iterator[Stage]:
             env=env,
             connections=_connections(guards),
         ) as airflow:
-            for dag_id in ("daily_sqlite", "fragile_postgres", "guard_maintenance", "unguarded"):
+            for dag_id in ("daily_sqlite", "fragile_postgres", "guard_maintenance", "imported", "unguarded"):
                 airflow.rest.wait_for_dag(dag_id)
-            yield Stage(airflow=airflow, guard_server=guard_server, guards=guards, beats=beats)
+            _check_imports(airflow.rest)
+            # Recovery works without it; the test that wants it lets it run.
+            airflow.rest.pause("guard_maintenance")
+            yield Stage(
+                airflow=airflow, metadata_server=metadata, guard_server=guard_server, guards=guards, beats=beats
+            )
+
+
+def _check_imports(rest: AirflowRest) -> None:
+    """See that the dag processor and the tasks import this package: an installed one must not stand in for a copy."""
+    run = rest.wait_for(rest.trigger("imported"), timeout=PATIENCE)
+    imported = {rest.call("GET", "/dags/imported/details")["doc_md"], rest.xcom(run, "imported")}
+    assert imported == {airflow_rankguard.__file__}, f"Airflow imports {imported}"
 
 
 def _connections(guards: dict[str, str]) -> dict[str, str]:
@@ -125,11 +143,11 @@ class Row:
         conf = {"resource": self.lane} | params
         return self.rest.trigger(f"{dag}_{self.backend}", conf=conf, run_id=run_id)
 
-    def start_timed(self, dag: str) -> Run:
+    def start_timed(self, dag: str, **params: Any) -> Run:
         """Start a run that has a time-out, and again when a loaded machine takes that long to reach the work."""
-        run = self.start(dag, seconds=PATIENCE)
+        run = self.start(dag, seconds=PATIENCE, **params)
         self.until("work or end", lambda: bool(self.works()) or self._end(run) is not None)
-        return run if self.works() else self.start_timed(dag)
+        return run if self.works() else self.start_timed("long_timed_run", **params)
 
     def guard(self) -> Guard:
         """A guard for looking."""
@@ -138,6 +156,23 @@ class Row:
     def look(self) -> Sighting | None:
         """See who holds the key."""
         return self.guard().look(key_of(self.lane))
+
+    def free_by_hand(self) -> None:
+        """Free the key over its holder, as a person does."""
+        held = self.look()
+        assert held is not None
+        self.guard().force_release(held.run.id, ask_by(self.rest), reason="an example", by="the test")
+
+    def doors_closed(self) -> bool:
+        """Say whether the holder waits for those inside behind closed doors."""
+        seen = self.look()
+        return seen is not None and seen.run.ending_at is not None
+
+    def happened(self, event: str) -> Event | None:
+        """Give the first event of this kind that is about the holder."""
+        seen = self.look()
+        events = self.guard().events(seen.run.id) if seen is not None else []
+        return next((each for each in events if each.event == event), None)
 
     def guarded_runs(self) -> list[GuardedRun]:
         """All guarded runs of the key, oldest first."""
@@ -150,6 +185,10 @@ class Row:
     def works(self) -> list[Process]:
         """Those of Airflow's tasks."""
         return [process for process in self.processes() if process.task_id != DAG_ID]
+
+    def hooks(self) -> set[str]:
+        """The hooks of Airflow's tasks that were called so far."""
+        return hooks(self.stage.beats, self.lane)
 
     def work(self, number: int = 1) -> Process:
         """Wait for the so-manieth of them."""
@@ -176,13 +215,17 @@ class Row:
         return (held.ended_at - max(begins)).total_seconds()
 
     def _begins(self, run: Run, task: str) -> Iterator[datetime]:
-        instance = next(each for each in self.rest.tasks(run) if each.task_id == task)
+        instance = self.task(run, task)
         path = f"/dags/{run.dag_id}/dagRuns/{quote(run.run_id)}/taskInstances/{task}/logs"
         for number in range(1, instance.try_number + 1):
             answer = self.rest.call("GET", f"{path}/{number}", params={"full_content": True})
             for event in answer["content"]:
                 if event["event"] == "::endgroup::" and "timestamp" in event:
                     yield datetime.fromisoformat(event["timestamp"])
+
+    def task(self, run: Run, task: str) -> TaskRun:
+        """Look at a task of a run."""
+        return next(each for each in self.rest.tasks(run) if each.task_id == task)
 
     def until_task(self, run: Run, task: str, state: str) -> None:
         """Wait until a task of a run is in a state."""

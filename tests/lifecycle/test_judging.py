@@ -60,23 +60,32 @@ def test_work_that_may_meet_is_not(late: Process) -> None:
     assert overlaps([EARLY, late]) == []
 
 
-@pytest.mark.parametrize(("seconds", "outlived"), [(-0.1, True), (0.1, False)])
-def test_work_that_outlives_its_key_is_found(seconds: float, outlived: bool) -> None:
+@pytest.mark.parametrize(
+    ("ended_at", "outlived"),
+    [(NOON - timedelta(seconds=0.1), True), (NOON + timedelta(seconds=0.1), False), (None, False)],
+    ids=["after", "before", "still held"],
+)
+def test_work_that_outlives_its_key_is_found(ended_at: datetime | None, outlived: bool) -> None:
     """A beat after the guarded run's end is told, also when nobody has taken the key since."""
-    ended = GuardedRun(
+    run = GuardedRun(
         id=uuid4(),
         key=GuardKey(kind="row", resource="lane"),
         owner=Owner(deployment="lifecycle", dag_id="dag", run_id="r1"),
         life=Life(),
-        status=Status.FAILED,
+        status=Status.FAILED if ended_at else Status.RUNNING,
         term=1,
         token=LIVES_PER_TERM,
         entries=1,
         claimed_at=NOON,
-        ended_at=NOON + timedelta(seconds=seconds),
-        cause=Cause.RELEASED,
+        ended_at=ended_at,
+        cause=Cause.RELEASED if ended_at else None,
     )
-    assert uncovered([EARLY], [ended]) == ([EARLY] if outlived else [])
+    assert uncovered([EARLY], [run]) == ([EARLY] if outlived else [])
+
+
+def test_work_without_a_key_is_found() -> None:
+    """Work that no fence has let in has no guarded run."""
+    assert uncovered([EARLY], []) == [EARLY]
 
 
 def test_a_record_says_who_beats_and_obeys(tmp_path: Path) -> None:

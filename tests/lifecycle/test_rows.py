@@ -6,14 +6,12 @@ from concurrent.futures import Future
 import pytest
 
 from tests.lifecycle.conftest import Case
-from tests.lifecycle.playing import Line
+from tests.lifecycle.playing import WITHOUT_WAITING, Line
 from tests.lifecycle.rows import ROWS
 
 pytestmark = [pytest.mark.lifecycle, pytest.mark.xdist_group("lifecycle"), pytest.mark.timeout(900)]
 
 Note = Callable[[Line], Line]
-# Seconds, on a machine with a dozen rows side by side; alone it takes half a second.
-WITHOUT_WAITING = 10.0
 
 
 def cases(*, listener: bool) -> Iterator[object]:
@@ -28,20 +26,20 @@ def cases(*, listener: bool) -> Iterator[object]:
 @pytest.mark.parametrize("listener", [pytest.param(False, id="alone")], indirect=True, scope="session")
 def test_no_two_lives_work_overlaps(case: Case, coming: dict[Case, Future[Line]], note: Note) -> None:
     """The row goes as its play says, and no work overlaps other work of its key or outlives the key."""
-    check(note(coming[case].result()))
+    check(case, note(coming[case].result()))
 
 
 @pytest.mark.parametrize("case", [*cases(listener=True)])
 @pytest.mark.parametrize("listener", [pytest.param(True, id="listener")], indirect=True, scope="session")
 def test_no_two_lives_work_overlaps_with_the_listener(case: Case, coming: dict[Case, Future[Line]], note: Note) -> None:
     """The core rows go the same way with the listener on."""
-    check(note(coming[case].result()))
+    check(case, note(coming[case].result()))
 
 
-def check(line: Line) -> None:
+def check(case: Case, line: Line) -> None:
     """See that a row kept the promise and was played to its end."""
     assert line.violations == []
     assert line.failure is None, line.failure
-    if line.scenario in ("success", "failure"):
+    if case.scenario.timed:
         assert line.in_release is not None
         assert line.in_release < WITHOUT_WAITING

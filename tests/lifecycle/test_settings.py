@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from airflow_rankguard.guard.store.looks import Wanted
 from harness.rest import AirflowRest
-from tests.lifecycle.stage import Stage
+from tests.lifecycle.stage import Row, Stage
 
 pytestmark = [pytest.mark.lifecycle, pytest.mark.xdist_group("lifecycle"), pytest.mark.timeout(600)]
 
@@ -40,11 +41,15 @@ def test_with_the_listener_airflow_refuses_dags_that_end_in_the_triggerer(stage:
 
 @OFF
 def test_the_maintenance_dag_sweeps(stage: Stage) -> None:
-    """The shipped DAG judges whatever the rows hold just now, and raises no alarm."""
+    """The shipped DAG judges whatever the rows hold just now, raises no alarm, and is not guarded itself."""
     rest = stage.airflow.rest
+    rest.pause("guard_maintenance", paused=False)
     run = rest.wait_for(rest.trigger("guard_maintenance"), timeout=300)
+    rest.pause("guard_maintenance")
     assert run.state == "success", rest.states(run)
     assert rest.xcom(run, "sweep")["not judged"] == 0
+    guard = Row(stage=stage, lane="maintenance", backend="postgres").guard()
+    assert guard.runs(Wanted(dag_id=run.dag_id)) == []
 
 
 @pytest.fixture

@@ -1,5 +1,9 @@
-"""Take one guard line out at a time: each must turn its tests red. Prints a table; fails when a mutant survives."""
+"""Take one guard line out at a time: each must turn its tests red. Prints a table; fails when a mutant survives.
 
+``python -m tests.mutants lines`` tries the one list, ``lifecycle`` the other; without a name both are tried.
+"""
+
+import argparse
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -7,9 +11,7 @@ from contextlib import ExitStack
 from queue import SimpleQueue
 
 from tests.mutants.bench import GREEN, RED, Bench, Result, opened_bench
-from tests.mutants.mutant import Mutant, StaleList, listed
-
-BENCHES = 2
+from tests.mutants.mutant import LISTS, Mutant, MutantList, StaleList
 
 
 class Benches:
@@ -52,28 +54,44 @@ class Benches:
         return is_caught
 
 
-def main() -> int:
-    """Run the list.
+def tried(chosen: MutantList) -> bool:
+    """Try a list's mutants.
 
-    :returns: the exit code: 0 when every mutant was caught.
+    :returns: whether each of them was caught.
     """
-    began, mutants = time.monotonic(), listed()
-    try:
-        for mutant in mutants:
-            mutant.text()
-    except StaleList as stale:
-        print(stale)
-        return 1
+    began, mutants = time.monotonic(), chosen.mutants()
     with ExitStack() as opened:
-        benches = Benches([opened.enter_context(opened_bench()) for _ in range(BENCHES)])
+        benches = Benches([opened.enter_context(opened_bench()) for _ in range(chosen.benches)])
         for result in benches.untouched(mutants):
             if result.exit_code != GREEN:
                 print(result.output, "The tests are red on the code as it is: no mutant was tried.", sep="\n")
-                return 1
+                return False
         survivors = benches.survivors(mutants)
     caught, seconds = len(mutants) - len(survivors), time.monotonic() - began
-    print(f"{caught} of {len(mutants)} mutants were caught, in {seconds:.0f} s.")
-    return 1 if survivors else 0
+    print(f"{chosen.name}: {caught} of {len(mutants)} mutants were caught, in {seconds:.0f} s.", flush=True)
+    return not survivors
+
+
+def main() -> int:
+    """Try the chosen lists.
+
+    :returns: the exit code: 0 when every mutant was caught.
+    """
+    by_name = {each.name: each for each in LISTS}
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("lists", nargs="*", metavar="list", help=f"{' or '.join(by_name)}; without one both")
+    names = parser.parse_args().lists or list(by_name)
+    if unknown := set(names) - set(by_name):
+        parser.error(f"no list {', '.join(sorted(unknown))}")
+    try:
+        for name in names:
+            for mutant in by_name[name].mutants():
+                mutant.text()
+    except StaleList as stale:
+        print(stale)
+        return 1
+    results = [tried(by_name[name]) for name in names]
+    return 0 if all(results) else 1
 
 
 if __name__ == "__main__":

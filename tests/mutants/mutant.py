@@ -1,11 +1,10 @@
-"""A line of the guard and what is left without it; ``list.toml`` names them all."""
+"""A line of the guard and what is left without it; two lists name them all."""
 
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
-LIST = Path(__file__).with_name("list.toml")
 
 
 class StaleList(Exception):
@@ -36,13 +35,28 @@ class Mutant:
         """
         text = (root / self.file).read_text()
         if (found := text.count(self.old)) != 1:
-            raise StaleList(
-                f"{LIST.name}: {self.name!r} replaces a text that is {found} times in {self.file}, not once."
-            )
+            raise StaleList(f"The mutant {self.name!r} replaces a text that is {found} times in {self.file}, not once.")
         return text.replace(self.old, self.new)
 
 
-def listed() -> list[Mutant]:
-    """Read the list."""
-    entries = tomllib.loads(LIST.read_text())["mutant"]
-    return [Mutant(**{**entry, "tests": tuple(entry["tests"])}) for entry in entries]
+@dataclass(frozen=True, kw_only=True)
+class MutantList:
+    """Mutants whose tests need the same.
+
+    :param benches: how many are tried at once.
+    """
+
+    name: str
+    file: Path
+    benches: int
+
+    def mutants(self) -> list[Mutant]:
+        """Read the list."""
+        entries = tomllib.loads(self.file.read_text())["mutant"]
+        return [Mutant(**{**entry, "tests": tuple(entry["tests"])}) for entry in entries]
+
+
+LINES = MutantList(name="lines", file=Path(__file__).with_name("list.toml"), benches=2)
+# Each starts an Airflow, which is slow enough when it has the machine for itself.
+LIFECYCLE = MutantList(name="lifecycle", file=Path(__file__).with_name("lifecycle.toml"), benches=1)
+LISTS = (LINES, LIFECYCLE)

@@ -34,7 +34,7 @@ def unreachable() -> AirflowRuntimeError:
 
 QUEUED: dict[str, Any] = {
     **dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end", "start_date", "end_date")),
-    "run_type": "operator_triggered",
+    "run_type": "manual",
     "state": "queued",
     "run_after": NOW,
     "partition_key": None,

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import Engine, update
 from sqlalchemy.exc import IntegrityError
 
+from airflow_rankguard.guard import schema
 from airflow_rankguard.guard.database import Database
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.claiming import DueConfigs
@@ -208,6 +209,19 @@ def test_a_new_schedule_takes_no_old_place_in_line(guarded: Database, due: DueCo
     due.give_back("shop", FIRST, "held", now=FIRST + 3 * DAY)
     guarded.transaction(store.set_schedule, "shop", DAILY, now=FIRST)
     assert ids(due.claim(Terms(), now=FIRST + DAY).claimed) == ["shop"]
+
+
+def test_configs_from_before_there_were_schedules_are_started_by_hand(
+    guarded: Database, owner_engine: Engine, add_due: AddDue
+) -> None:
+    """The upgrade keeps them and their keywords, and each may be given a schedule; the way back keeps them as well."""
+    add_due("shop")
+    schema.downgrade(owner_engine, "0003")
+    assert schema.upgrade(owner_engine) == []
+    assert guarded.look(store.count_keywords) == {"shop": 1}
+    assert guarded.look(store.list_schedules) == {}
+    guarded.transaction(store.set_schedule, "shop", DAILY, now=NINE)
+    assert ids(DueConfigs(guarded).claim(Terms(), now=FIRST).claimed) == ["shop"]
 
 
 def test_a_half_claim_is_refused(rank_engine: Engine, add_due: AddDue) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ from airflow.sdk import DAG, BaseOperator, Context
 
 from airflow_rankguard import RankGuardTaskGroup, guarded
 from airflow_rankguard.operators.rankguard import RankGuardAcquireOperator, RankGuardReleaseOperator
-from tests.lifecycle.work import KEY, PARAMS, beat, member, work
+from tests.lifecycle.work import KEY, OWN_HOOKS, PARAMS, beat, looks, member, until_lost, work
 
 DAILY: dict[str, Any] = {
     "schedule": "@daily",
@@ -35,6 +36,17 @@ class Deferring(BaseOperator):
         beat()
 
 
+class SlowAcquire(RankGuardAcquireOperator):
+    """An acquire whose first tries hang between their commit and their answer."""
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Take the key, then hang."""
+        taken = super().execute(context)
+        if context["ti"].try_number <= context["params"]["deadly_tries"]:
+            time.sleep(context["params"]["seconds"])
+        return taken
+
+
 def die_when_told(context: Context, _result: Any) -> None:
     """Runs after acquire's ``execute``, before Airflow learns anything of it."""
     if context["ti"].try_number <= context["params"]["deadly_tries"]:
@@ -52,7 +64,7 @@ def build(backend: str) -> None:
     group: dict[str, Any] = KEY | {"group_id": "group", "rankguard_conn_id": conn_id}
 
     with dag("plain", backend), RankGuardTaskGroup(**group):
-        work()
+        work.override(**OWN_HOOKS)()
 
     with dag("retried", backend), RankGuardTaskGroup(**group):
         work.override(retries=1, retry_delay=timedelta(seconds=15))()
@@ -60,9 +72,12 @@ def build(backend: str) -> None:
     with dag("timed_task", backend), RankGuardTaskGroup(**group):
         work.override(execution_timeout=timedelta(seconds=4))()
 
-    for name, seconds in (("timed_run", 20), ("long_timed_run", 60)):
+    for name, seconds in (("timed_run", 20), ("long_timed_run", 90)):
         with dag(name, backend, dagrun_timeout=timedelta(seconds=seconds)), RankGuardTaskGroup(**group):
-            work()
+            work.override(retries=1, retry_delay=timedelta(minutes=10))()
+
+    with dag("rescheduled", backend), RankGuardTaskGroup(**group):
+        looks()
 
     with dag("pausable", backend), RankGuardTaskGroup(**group):
         work()
@@ -90,13 +105,19 @@ def build(backend: str) -> None:
 
 def build_by_hand(backend: str, conn_id: str) -> None:
     """Make those that are wired by hand."""
-    for name, patience in (
-        ("deadly", {"retries": 0}),
-        ("deadly_retried", {"retries": 1, "retry_delay": timedelta(seconds=2)}),
+    once, again = {"retries": 0}, {"retries": 1, "retry_delay": timedelta(seconds=2)}
+    for name, kind, settings in (
+        ("deadly", RankGuardAcquireOperator, once | {"post_execute": die_when_told}),
+        ("deadly_retried", RankGuardAcquireOperator, again | {"post_execute": die_when_told}),
+        ("hanging_retried", SlowAcquire, again | {"execution_timeout": timedelta(seconds=12)}),
     ):
         with dag(name, backend):
-            acquire, release = doors(conn_id, post_execute=die_when_told, **patience)
+            acquire, release = doors(conn_id, kind, **settings)
             acquire >> work_behind(acquire) >> release
+
+    with dag("lossy", backend):
+        acquire, release = doors(conn_id)
+        acquire >> work_behind(acquire) >> until_lost() >> release
 
     with dag("branched", backend):
         acquire, release = doors(conn_id)
@@ -110,9 +131,9 @@ def work_behind(acquire: Any, task_id: str = "work") -> Any:
     return guarded(called.operator, acquire)
 
 
-def doors(conn_id: str, **settings: Any) -> tuple[Any, Any]:
+def doors(conn_id: str, kind: Any = RankGuardAcquireOperator, **settings: Any) -> tuple[Any, Any]:
     """An acquire and its release."""
-    acquire: Any = RankGuardAcquireOperator(task_id="acquire", rankguard_conn_id=conn_id, **KEY, **settings)
+    acquire: Any = kind(task_id="acquire", rankguard_conn_id=conn_id, **KEY, **settings)
     release: Any = RankGuardReleaseOperator(task_id="release", acquire_task_id="acquire", rankguard_conn_id=conn_id)
     return acquire.as_setup(), release.as_teardown(setups=acquire)
 

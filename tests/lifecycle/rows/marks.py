@@ -81,6 +81,28 @@ def clear_failed_only(row: Row) -> None:
 
 
 @scenario(into=ROWS)
+def clear_failed_only_while_another_holds(row: Row) -> None:
+    """The work that runs again without its acquire is lost at its fence, to the holder that it names."""
+    run = row.start("plain", seconds=LONG)
+    row.work().tell("fail")
+    assert row.ended(run) == "failed"
+    other = row.start("plain", seconds=LONG)
+    holder = row.work(2)
+    row.compete()
+    row.rest.clear(run, only_failed=True)
+    lost = row.until("lost work", lambda: row.happened("lost"))
+    assert lost.owner is not None
+    assert lost.owner.run_id == run.run_id
+    assert other.run_id in str(lost.reason)
+    assert row.ended(run) == "failed"
+    row.still_held()
+    holder.tell("end")
+    assert row.ended(other) == "success"
+    row.until_won()
+    assert len(row.works()) == 2
+
+
+@scenario(into=ROWS)
 def clear_failed_only_mapped(row: Row) -> None:
     """Three members run again without their acquire: all fences adopt one row and one token."""
     run = row.start("mapped", seconds=LONG)
@@ -101,8 +123,8 @@ def clear_failed_only_mapped(row: Row) -> None:
 
 @scenario(core=True, sqlite=True, into=ROWS)
 def clear_all_while_running(row: Row) -> None:
-    """The second of a chain works while the run is cleared: the first does not begin again before it is gone."""
-    run = row.start("chained", seconds=LONG)
+    """The second of a chain works on while the run is cleared: the first does not begin again before it is gone."""
+    run = row.start("chained", seconds=LONG, deaf=True)
     row.work().tell("end")
     cut_off = row.work(2)
     row.compete()
