@@ -9,19 +9,10 @@ from airflow_rankguard.rank.store.configs import (
     list_configs,
     list_keywords,
 )
-from airflow_rankguard.rank.store.due import (
-    Scheduled,
-    carry_out,
-    drop_schedule,
-    give_back,
-    list_due,
-    list_schedules,
-    note_started,
-    offer_again,
-    set_schedule,
-)
+from airflow_rankguard.rank.store.due import carry_out, give_back, list_due, note_started, offer_again
 from airflow_rankguard.rank.store.history import list_measurements
 from airflow_rankguard.rank.store.runs import begin_run, finish_run, get_run, list_done, write_snapshots
+from airflow_rankguard.rank.store.schedules import Scheduled, drop_schedule, list_schedules, set_schedule
 
 __all__ = [
     "Imported",

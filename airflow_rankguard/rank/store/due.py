@@ -1,14 +1,9 @@
-"""Schedules, and the claims of those who start what is due.
-
-In each sentence ``now`` is the database's clock where it is left out.
-"""
+"""What is due, and the claims of those who start it; ``now`` is the database's clock where it may be left out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import (
@@ -21,7 +16,6 @@ from sqlalchemy import (
     Text,
     case,
     column,
-    delete,
     func,
     literal,
     select,
@@ -31,11 +25,9 @@ from sqlalchemy import (
     values,
 )
 
-from airflow_rankguard.guard.dialects import UtcDateTime, clock, insert, is_postgresql
-from airflow_rankguard.guard.store import looks
+from airflow_rankguard.guard.dialects import UtcDateTime, clock, is_postgresql
 from airflow_rankguard.rank.due import Decision, DueConfig
-from airflow_rankguard.rank.schedule import Schedule, due_after
-from airflow_rankguard.rank.store.configs import get_config
+from airflow_rankguard.rank.store.schedules import NOT_CLAIMED, schedule_of
 from airflow_rankguard.rank.tables import rank_configs, rank_keywords, rank_schedules
 
 configs, keywords, schedules = rank_configs.c, rank_keywords.c, rank_schedules.c
@@ -44,76 +36,6 @@ TURN = func.coalesce(schedules.returned_at, schedules.next_due_at)
 """An order in which whoever was given back stands behind all that was due by then, so that nobody is starved."""
 TICK = timedelta(milliseconds=1)
 """What SQLite's clock can tell apart."""
-SETTLED = {"claimed_at": None, "claimed_due_at": None}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scheduled:
-    """When a config is due, and what became of it last.
-
-    :param last_skip_reason: why it was not started when it was last due; None when it was.
-    """
-
-    schedule: Schedule
-    max_cost: Decimal | None
-    next_due_at: datetime
-    last_claimed_at: datetime | None
-    last_skip_reason: str | None
-
-
-def set_schedule(
-    connection: Connection,
-    config_id: str,
-    schedule: Schedule,
-    *,
-    max_cost: Decimal | None = None,
-    now: datetime | None = None,
-) -> datetime:
-    """Give a config a schedule, or another one; it is due for the first time after now, whatever was claimed before.
-
-    :param max_cost: the most that a scheduled check may cost, in US dollars; None for any.
-    :returns: when it is due.
-    :raises UnknownConfig: there is no config of this id.
-    :raises BadSchedule: the schedule names no due time.
-    """
-    known = get_config(connection, config_id).id
-    due_at = due_after(schedule, known, now or looks.now(connection))
-    wanted = {
-        "schedule": schedule.every,
-        "time_zone": schedule.time_zone,
-        "anchor": schedule.anchor,
-        "max_cost": max_cost,
-        "next_due_at": due_at,
-        "returned_at": None,
-        "last_skip_reason": None,
-        **SETTLED,
-    }
-    new = insert(connection, rank_schedules).values(config_id=known, **wanted)
-    connection.execute(new.on_conflict_do_update(index_elements=[schedules.config_id], set_=wanted))
-    return due_at
-
-
-def drop_schedule(connection: Connection, config_id: str) -> None:
-    """Leave a config to those who start it by hand.
-
-    :raises UnknownConfig: there is no config of this id.
-    """
-    known = get_config(connection, config_id).id
-    connection.execute(delete(rank_schedules).where(schedules.config_id == known))
-
-
-def list_schedules(connection: Connection) -> dict[str, Scheduled]:
-    """Give the schedules by config id; a config that is only started by hand is not in it."""
-    return {
-        row.config_id: Scheduled(
-            schedule=_schedule(row),
-            max_cost=row.max_cost,
-            next_due_at=row.next_due_at,
-            last_claimed_at=row.last_claimed_at,
-            last_skip_reason=row.last_skip_reason,
-        )
-        for row in connection.execute(select(rank_schedules))
-    }
 
 
 def list_due(connection: Connection, limit: int, now: datetime, after: DueConfig | None = None) -> list[DueConfig]:
@@ -170,7 +92,7 @@ def offer_again(connection: Connection, claimed_before: datetime, now: datetime)
     """Make due again, as they were, claims whose start nobody has confirmed; give their number."""
     stale = schedules.claimed_at < claimed_before
     free = _is_free(connection, select(schedules.config_id).where(stale))
-    due_again = {"next_due_at": schedules.claimed_due_at, "returned_at": literal(now, TIME), **SETTLED}
+    due_again = {"next_due_at": schedules.claimed_due_at, "returned_at": literal(now, TIME), **NOT_CLAIMED}
     statement = update(rank_schedules).where(stale, free).values(due_again).returning(schedules.config_id)
     return len(connection.execute(statement).all())
 
@@ -180,7 +102,9 @@ def note_started(connection: Connection, config_id: str, due_at: datetime) -> bo
 
     :param due_at: the due time that was claimed.
     """
-    return bool(connection.execute(update(rank_schedules).where(_is_claim(config_id, due_at)).values(SETTLED)).rowcount)
+    return bool(
+        connection.execute(update(rank_schedules).where(_is_claim(config_id, due_at)).values(NOT_CLAIMED)).rowcount
+    )
 
 
 def give_back(
@@ -192,7 +116,7 @@ def give_back(
     :param reason: kept as why it was not started.
     """
     due_again = {"next_due_at": schedules.claimed_due_at, "returned_at": _at(now), "last_skip_reason": reason}
-    statement = update(rank_schedules).where(_is_claim(config_id, due_at)).values({**due_again, **SETTLED})
+    statement = update(rank_schedules).where(_is_claim(config_id, due_at)).values({**due_again, **NOT_CLAIMED})
     return bool(connection.execute(statement).rowcount)
 
 
@@ -219,17 +143,13 @@ def _wanted(decisions: Sequence[Decision]) -> CTE:
     return values(*columns, name="decision").data(rows).cte("wanted")
 
 
-def _schedule(row: Row[Any]) -> Schedule:
-    return Schedule(every=row.schedule, time_zone=row.time_zone, anchor=row.anchor)
-
-
 def _due(row: Row[Any]) -> DueConfig:
     return DueConfig(
         config_id=row.config_id,
         tenant=row.tenant,
         enabled=row.enabled,
         units=row.keywords * len(row.devices.split(",")),
-        schedule=_schedule(row),
+        schedule=schedule_of(row),
         max_cost=row.max_cost,
         due_at=row.next_due_at,
         turn=row.turn,

@@ -152,7 +152,8 @@ def test_whoever_loses_every_round_is_contended(
         rival.release(seen.run.id, seen.run.token, answers)
 
     come()
-    terms = cycle([go, come])
+    # The insert meets a holder; the look at it, and the look at its line, find nobody.
+    terms = cycle([go, lambda: None, come])
 
     def take_turns() -> None:
         next(terms)()
