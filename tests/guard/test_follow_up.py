@@ -125,6 +125,24 @@ def test_a_superseded_request_does_not_take_a_free_key(stage: Stage) -> None:
     assert stage.holder() is None
 
 
+@pytest.mark.parametrize(
+    ("policy", "life", "resource"),
+    [
+        pytest.param(Policy.COALESCE, coalescing(1), "43", id="for another key"),
+        pytest.param(Policy.JOIN, coalescing(1), "42", id="by another policy"),
+        pytest.param(Policy.COALESCE, coalescing(5), "42", id="of another DagRun"),
+    ],
+)
+def test_what_was_served_by_another_was_one_request(stage: Stage, policy: Policy, life: Life, resource: str) -> None:
+    """A superseded owner that wants something else takes it when it is free."""
+    held = stage.held("r0")
+    ticket(follow(stage, "r1", coalescing(1)))
+    ticket(follow(stage, "r2", coalescing(2)))
+    stage.release(held)
+    stage.release(got(follow(stage, "r2", coalescing(2))))
+    got(wait(stage, "r1", life, policy, resource))
+
+
 def ended(stage: Stage, held: GuardedRun, status: Status) -> None:
     """The joined run ends."""
     stage.release(held, status=status, reason="no budget" if status is Status.FAILED else None)

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from uuid import uuid4
 
+import pytest
 from sqlalchemy import insert
 
 from airflow_rankguard.guard.answers import RunState
+from airflow_rankguard.guard.errors import WrongAirflow
 from airflow_rankguard.guard.lining import PAGE
 from airflow_rankguard.guard.outcomes import Joined
 from airflow_rankguard.guard.store.looks import Wanted
@@ -103,6 +105,18 @@ def test_a_sweep_leaves_those_who_may_come(stage: Stage, make_stage: Callable[..
     swept = stage.guard.sweep_waiters(stage.answers)
     assert sorted(waiter.owner.run_id for waiter in swept) == ["r2", "r3", "r5"]
     assert listed(stage) == ["r4", "r6"]
+
+
+def test_a_strange_airflow_sweeps_no_line(stage: Stage) -> None:
+    """An Airflow that knows none of the deployment's runs is not believed when it knows none of its waiters, either."""
+    stage.held("r1")
+    ticket(wait(stage, "r2"))
+    asked_long_ago(stage)
+    for run in ("r1", "r2"):
+        stage.answers[run] = RunState.MISSING
+    with pytest.raises(WrongAirflow):
+        list(stage.guard.sweep_waiters(stage.answers))
+    assert in_line(stage) == ["r2"]
 
 
 def test_a_sweep_reads_every_page(stage: Stage) -> None:

@@ -178,6 +178,7 @@ def test_joining_remembers_the_run_and_stands_in_no_line(stage: Stage) -> None:
     held = stage.held("r1")
     joined = ticket(wait(stage, "r2", policy=Policy.JOIN))
     assert (joined.guarded_run_id, joined.ticket) == (held.id, None)
+    assert ticket(wait(stage, "r2", policy=Policy.JOIN)) == joined
     stage.release(held)
     stage.held("r3")
 
