@@ -203,13 +203,13 @@ def test_a_gate_that_died_for_good_blocks_for_the_grace(start: Start, rest: Airf
 def test_of_two_gates_at_once_one_starts(start: Start, rest: AirflowRest, guard: Guard, gates: Gates) -> None:
     """While one is about to create, the other waits: it is refused when the run is there, and names it."""
     rest.wait_for_dag("gated")
-    both = [start("starting", resource="two", hold="two", work="two-work") for _ in range(2)]
+    both = [start("starting", resource="two", hold="two gates", work="two-work") for _ in range(2)]
     for run in both:
         rest.wait_for_task(run, "start", {"running"})
     seen = until(lambda: guard.look(key("two")))
     assert seen.run.status == Status.PENDING
     assert started(rest, "two") == []
-    gates.open("two")
+    gates.open("two gates")
     for run in both:
         rest.wait_for_task(run, "start", {"success", "skipped"})
     [winner] = [run for run in both if rest.states(run) == {"start": "success"}]
