@@ -127,7 +127,7 @@ def first_attempt(race: Race, number: int, slot: int) -> Job:
     job = Job(run=f"{number}.{slot}", key=f"key{slot % race.keys}", seed=chance.getrandbits(32))
     match race.weather:
         case Weather.CALM:
-            return replace(job, hold=True)
+            return replace(job, hold=True, work=0.02 if race.broken else 0)
         case Weather.CROWDED:
             return replace(job, until=race.seconds, writes=1)
         case Weather.STARTING:
