@@ -57,12 +57,13 @@ def test_a_request_that_takes_the_key_makes_older_ones_needless(stage: Stage, mi
     """A follow-up that let its turn pass is superseded by a newer run that then got the key; a newer one waits on."""
     held = stage.held("r0")
     ticket(follow(stage, "late", coalescing(minute)))
+    ticket(wait(stage, "waiter"))
     other = stage.held("r0", resource="43")
     ticket(follow(stage, "elsewhere", coalescing(1), "43"))
     stage.release(held)
-    freed_ago(stage, held, TURN)
+    freed_ago(stage, held, TURN * 2)
     got(follow(stage, "r2", coalescing(2)))
-    assert in_line(stage) == ([] if is_older else ["late"])
+    assert in_line(stage) == (["waiter"] if is_older else ["late", "waiter"])
     assert isinstance(follow(stage, "late", coalescing(minute)), Superseded) is is_older
     assert in_line(stage, "43") == ["elsewhere"]
     stage.release(other)
@@ -85,6 +86,8 @@ def test_each_key_has_its_own_follow_up(stage: Stage) -> None:
         stage.held(f"r{resource}", resource=resource)
         ticket(follow(stage, f"r-{resource}", coalescing(int(resource)), resource))
     assert (in_line(stage, "42"), in_line(stage, "43")) == (["r-42"], ["r-43"])
+    ticket(follow(stage, "newer", coalescing(50)))
+    assert (in_line(stage, "42"), in_line(stage, "43")) == (["newer"], ["r-43"])
 
 
 def test_who_waits_in_line_is_no_follow_up(stage: Stage) -> None:

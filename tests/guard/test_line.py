@@ -61,10 +61,9 @@ def test_a_turn_passes_after_its_time_out(stage: Stage) -> None:
 
 def test_a_turn_does_not_pass_while_the_key_is_held(stage: Stage) -> None:
     """However long ago an earlier run ended, the turns of a line count from the end of the newest one."""
-    stage.age(stage.held("r0"), TURN * 100)
-    seen = stage.guard.look(key())
-    assert seen
-    stage.release(seen.run)
+    before = stage.held("r0")
+    stage.release(before)
+    freed_ago(stage, before, TURN * 100)
     held = stage.held("r1")
     ticket(wait(stage, "r2"))
     ticket(wait(stage, "r3"))

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from airflow_rankguard.guard.database import Database, RowLocked
+from airflow_rankguard.guard.dialects import end_when_idle
 from airflow_rankguard.guard.store import waiters
 from airflow_rankguard.guard.tables import guard_waiters
 from airflow_rankguard.guard.values import Claim, Life, Policy, Timings, Waiter
@@ -77,9 +78,9 @@ def test_another_transaction_is_waited_for_a_bounded_time(
 ) -> None:
     """A process that stands still with a waiter's row in its hands holds nobody up beyond the lock time-out."""
     with owner_engine.begin() as standing:
-        standing.execute(select(guard_waiters).with_for_update())
         # An unbounded sentence goes on after three seconds, and fails the test.
-        sentence(standing, waiter, replace(sentences.timings, write_timeout=timedelta(seconds=3)))
+        bounded = end_when_idle(standing, timedelta(seconds=3))
+        standing.execute(select(guard_waiters).where(bounded).with_for_update())
         hurried = replace(sentences.timings, lock_timeout=timedelta(milliseconds=50))
         with pytest.raises(RowLocked):
             sentences.transaction(sentence, waiter, hurried)

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from airflow_rankguard.guard import schema
 from airflow_rankguard.guard.database import Database
 from airflow_rankguard.rank import store
-from airflow_rankguard.rank.claiming import DueConfigs
+from airflow_rankguard.rank.claiming import DueConfigs, Tick
 from airflow_rankguard.rank.due import DueConfig, Terms, decide
 from airflow_rankguard.rank.errors import BadSchedule, UnknownConfig
 from airflow_rankguard.rank.schedule import Schedule
@@ -76,7 +76,8 @@ def test_what_comes_back_starves_nobody(due: DueConfigs, add_due: AddDue) -> Non
     assert (ids(second.failed), ids(second.claimed)) == (["error"], ["held"])
     due.give_back("held", FIRST, "held", now=FIRST + 2 * MINUTE)
     later = FIRST + GRACE + MINUTE
-    assert ids(due.claim(terms, now=later).claimed) == ["waits"]
+    waiting = due.claim(terms, now=later)
+    assert (ids(waiting.failed), ids(waiting.claimed)) == ([], ["waits"])
     third = due.claim(terms, now=later)
     assert (ids(third.failed), ids(third.claimed), third.oldest) == (["error"], ["held"], GRACE + MINUTE)
     assert ids(due.claim(terms, now=later).claimed) == ["dead"]
@@ -95,7 +96,7 @@ def test_a_config_that_is_being_started_is_not_claimed_for_its_next_time(due: Du
     """Also when that comes within the grace; afterwards it is made up for."""
     add_due("shop", schedule=Schedule(every="* * * * *"))
     due.claim(Terms(), now=FIRST)
-    assert due.claim(Terms(), now=FIRST + 3 * MINUTE).claimed == []
+    assert due.claim(Terms(), now=FIRST + 3 * MINUTE) == Tick()
     due.started("shop", NINE + MINUTE)
     (claimed,) = due.claim(Terms(), now=FIRST + 4 * MINUTE).claimed
     assert (claimed.due.due_at, claimed.next_due_at) == (FIRST + MINUTE, FIRST + 5 * MINUTE)
@@ -150,8 +151,8 @@ def test_a_locked_config_is_let_alone(guarded: Database, rank_engine: Engine, ad
     due = DueConfigs(guarded)
     with rank_engine.begin() as connection:
         connection.execute(update(rank_schedules).where(rank_schedules.c.config_id == "locked").values(max_cost=1))
-        tick = due.claim(Terms(), now=FIRST)
-        assert (ids(tick.claimed), tick.lost) == (["free"], 1)
+        tick = due.claim(Terms(deadline=timedelta(seconds=5)), now=FIRST)
+        assert (ids(tick.claimed), tick.lost, tick.full) == (["free"], 1, None)
     assert ids(due.claim(Terms(), now=FIRST).claimed) == ["locked"]
 
 
@@ -170,17 +171,18 @@ def test_a_locked_claim_is_offered_again_later(guarded: Database, rank_engine: E
 
 
 def test_a_tick_that_lost_its_page_to_others_reads_on(guarded: Database, add_due: AddDue) -> None:
-    """What others took uses up nothing of its terms."""
-    for number in range(6):
-        add_due(f"{number}")
+    """What others took uses up nothing of its terms, also when they seemed to be used up."""
+    for number in range(7):
+        add_due(f"{number}", keywords=number not in (1, 2))
     quicker = DueConfigs(guarded)
 
     def rule(config: DueConfig) -> None:
-        if config.config_id == "0":
-            assert ids(quicker.claim(Terms(limit=2), now=FIRST).claimed) == ["0", "1"]
+        if config.config_id == "3":
+            assert ids(quicker.claim(Terms(limit=1), now=FIRST).claimed) == ["3"]
 
     tick = DueConfigs(guarded).claim(Terms(limit=3, admit=rule), now=FIRST)
-    assert (ids(tick.claimed), tick.lost, tick.full) == (["2", "3", "4"], 2, "limit")
+    assert (ids(tick.skipped), ids(tick.claimed)) == (["1", "2"], ["0", "4", "5"])
+    assert (tick.lost, tick.full) == (1, "limit")
 
 
 def test_a_schedule_can_be_changed_and_dropped(guarded: Database, due: DueConfigs, add_due: AddDue) -> None:

@@ -27,7 +27,7 @@ MOST_LOOKS = MEASURED / (0.9 * INTERVAL) + 2
 STATEMENTS_IN_A_LOOK = 3
 MOST_BUSY = 0.05
 PATIENCE = 120.0
-SESSIONS = "SELECT state FROM pg_stat_activity WHERE application_name = %s"
+SESSIONS = "SELECT state FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
 
 
 class Sessions:

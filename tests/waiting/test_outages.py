@@ -22,8 +22,9 @@ SETTLED = 1.5
 LONG = 600.0
 NOTIFICATION = b"A"
 TOLD_NOTHING = "is told nothing"
-SESSIONS = "SELECT query FROM pg_stat_activity WHERE application_name = %s"
-CUT_OFF = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+WATCHERS = "FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
+SESSIONS = f"SELECT query {WATCHERS}"
+CUT_OFF = f"SELECT pg_terminate_backend(pid) {WATCHERS}"
 
 only_postgres = pytest.mark.backends("postgres")
 

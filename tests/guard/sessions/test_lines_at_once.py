@@ -70,7 +70,9 @@ def test_of_two_that_coalesce_at_once_one_follows(
     ticket(second.result())
     assert in_line(stage) == ["r3"]
     for run, minute in (("r1", 1), ("r2", 2))[1 - len(before) :]:
-        assert isinstance(line.wait(stage, run, coalescing(minute), Policy.COALESCE), Superseded)
+        outcome = line.wait(stage, run, coalescing(minute), Policy.COALESCE)
+        assert isinstance(outcome, Superseded)
+        assert f"run r{minute + 1} " in str(outcome), "the row was changed by one that lost the race"
 
 
 @pytest.mark.usefixtures("default_transactions")
