@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import cycle
 from uuid import uuid4
 
 import pytest
@@ -44,12 +45,15 @@ def test_a_race_lost_for_all_rounds_is_contended(make_stage: MakeStage, rival: S
     """Somebody holds at each insert and nobody at each look: after the bounded rounds that is said, as an outcome."""
     stage = make_stage(rounds=3)
     holding = [rival.held("r1")]
+    # A round inserts, looks at the key, and looks at its line.
+    round_ = cycle(["released", "left", "held"])
 
     def trade() -> None:
-        if holding:
-            rival.release(holding.pop())
-        else:
-            holding.append(rival.held("r1"))
+        match next(round_):
+            case "released":
+                rival.release(holding.pop())
+            case "held":
+                holding.append(rival.held("r1"))
 
     with after_each_connection(stage.engine, trade):
         outcome = stage.acquire("r2")
