@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 FAILED_STATES = frozenset({"failed", "upstream_failed"})
+KEY_PARTS = ("kind", "resource", "tenant")
+NOT_GIVEN_BACK = (
+    "%s was not given back: the guard database cannot be used. A retry tries again; without one the key is freed when"
+    " somebody wants it, or by the sweep, once Airflow says that this run has ended."
+)
 
 
 class RankGuardReleaseOperator(BaseOperator):
@@ -49,12 +54,23 @@ class RankGuardReleaseOperator(BaseOperator):
 
         :returns: what happened, in a sentence.
         :raises StillInside: somebody was inside for longer than the patience; the retry goes on waiting.
+        :raises DatabaseUnavailable: the guard database cannot be reached; the key stays held until a retry gives it
+            back, or until somebody wants it and Airflow says that this run has ended.
         """
         # Parsing a DAG needs none of these.
+        from airflow_rankguard.guard.errors import DatabaseUnavailable  # noqa: PLC0415
+        from airflow_rankguard.guard.values import GuardKey  # noqa: PLC0415
         from airflow_rankguard.holder import member_of, taken_by  # noqa: PLC0415
 
         taken = taken_by(context, self.acquire_task_id, member_of(context).map_index)
-        said = self._release(taken, context) if taken else "This run took no key: there is nothing to give back."
+        if taken is None:
+            said = "This run took no key: there is nothing to give back."
+        else:
+            try:
+                said = self._release(taken, context)
+            except DatabaseUnavailable:
+                self.log.warning(NOT_GIVEN_BACK, GuardKey(**{part: taken[part] for part in KEY_PARTS}))
+                raise
         self.log.info("%s", said)
         return said
 
