@@ -33,7 +33,7 @@ class Device(StrEnum):
 class RankConfig:
     """Whose positions are checked, where, and how deep.
 
-    :param id: chosen by the user; together with ``tenant`` it fits a guard key.
+    :param id: chosen by the user, one over all tenants: the resource of the key that a check of it must hold.
     :param domain: kept in lower-case ASCII without ``www.``; its subdomains count as the domain.
     :param location_code: the provider's number of a place, e.g. 2528 for the Netherlands.
     :param language_code: e.g. ``nl``.
@@ -55,7 +55,7 @@ class RankConfig:
 
     def __post_init__(self) -> None:
         try:
-            key = self.key
+            key = GuardKey(kind=KIND, resource=self.id, tenant=self.tenant)
         except BadKey as error:
             raise BadConfig(f"id and tenant must fit a guard key: {error}") from error
         if self.location_code < 1:
@@ -68,11 +68,6 @@ class RankConfig:
         object.__setattr__(self, "tenant", key.tenant)
         object.__setattr__(self, "domain", normalise_domain(self.domain))
         object.__setattr__(self, "devices", _devices(self.devices))
-
-    @property
-    def key(self) -> GuardKey:
-        """What a check of this config must hold."""
-        return GuardKey(kind=KIND, resource=self.id, tenant=self.tenant)
 
 
 def _devices(named: tuple[Device, ...]) -> tuple[Device, ...]:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from airflow_rankguard.guard.values import GuardKey
 from airflow_rankguard.rank.domains import covers, normalise_domain
 from airflow_rankguard.rank.errors import BadConfig, BadKeyword
 from airflow_rankguard.rank.keywords import normalise_keyword
@@ -120,11 +119,10 @@ def test_the_spelling_of_a_keyword_is_final(raw: str) -> None:
 
 
 def test_a_config_is_kept_in_one_spelling(shop: RankConfig) -> None:
-    """Id, domain and devices come out normalised, and the key is what a check must hold."""
+    """Id, tenant, domain and devices come out normalised."""
     config = replace(shop, id=" shop ", domain="WWW.Shop.NL", devices=(Device.MOBILE, Device.DESKTOP), tenant=" t ")
     assert (config.id, config.domain, config.tenant) == ("shop", "shop.nl", "t")
     assert config.devices == (Device.DESKTOP, Device.MOBILE)
-    assert config.key == GuardKey(kind="rank_check", resource="shop", tenant="t")
 
 
 @pytest.mark.parametrize(
