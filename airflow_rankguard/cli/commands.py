@@ -169,7 +169,11 @@ CONFIGS = Group(
                 help="a time there with the wanted time of day and weekday, such as 2026-01-05T09:30"
                 " (default: between 04:00 and 10:00, by the config's id)",
             ),
-            _option("--max-cost", type=arguments.usd, help="start no check that costs more US dollars"),
+            _option(
+                "--max-cost",
+                type=arguments.usd,
+                help="claim no check that costs more US dollars, where the claiming DAG says what a unit costs",
+            ),
         ),
         _verb(
             "import",
