@@ -120,8 +120,9 @@ class LiningMachine(Machine):
         self._judge_overtaking(owner, line)
 
     def _judge_overtaking(self, owner: Owner, line: Line) -> None:
-        """Whoever takes the key has let each one ahead that may come have its turn."""
-        ahead = [waiter for waiter in ahead_of(line, owner) if self._comes(waiter)]
+        """Whoever takes the key has let each one ahead that may come have its turn, or has made it needless."""
+        needless = {one.id for one in self._line(line.key).waiters if one.superseded_by == str(owner)}
+        ahead = [one for one in ahead_of(line, owner) if self._comes(one) and one.id not in needless]
         assert len(ahead) <= self._turns_passed(line), f"{ahead[0].owner} was overtaken by {owner}"
 
     def _judge_order(self, owner: Owner, line: Line) -> None:

@@ -67,7 +67,9 @@ def may_stand(calls: Iterable[Call], refused: Call) -> bool:
 
 
 def _may_have_stood(call: Call) -> bool:
-    return call.ticket is not None or (call.verb == "acquire" and call.policy is not None and call.end is None)
+    """Say whether a call may have put its run in line: it says so, was cut off, or took an older follow-up's place."""
+    asked = call.verb == "acquire" and call.policy is not None
+    return call.ticket is not None or (asked and (call.end is None or call.policy == "coalesce"))
 
 
 def _first_begins(calls: Iterable[Call]) -> dict[str, int]:

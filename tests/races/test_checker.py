@@ -197,6 +197,14 @@ def test_a_ticket_of_one_that_was_killed_while_it_asked(policy: str | None, may_
     assert (found(*life("A", 0, 1), cut, refused, deaths={"B": 25}) == "") is may_have_stood
 
 
+@pytest.mark.parametrize(("policy", "may_have_stood"), [("coalesce", True), ("wait", False)])
+def test_a_place_that_was_taken_over_and_left_in_one_call(policy: str, may_have_stood: bool) -> None:
+    """Who coalesces may stand in an older request's place before it is granted, in the same call."""
+    refused = call("C", "acquire", 66, 70, "Refused", named="0.B", kept=True)
+    said = found(*life("A", 0, 1), *life("B", 62, 2, policy=policy), refused)
+    assert (said == "") is may_have_stood
+
+
 def test_an_error_that_no_user_should_see() -> None:
     """Whatever is not a word of the guard is found, with what it said."""
     locked = call("A", "acquire", 0, 5, "OperationalError", said="database is locked")

@@ -16,7 +16,7 @@ from tests.races.conftest import BOUNDS, SEED, Raced, assert_kept, outcomes
 from tests.races.plans import Weather
 
 ROUNDS = {"postgres": 250, "sqlite": 50}
-CALM_ROUNDS = {"postgres": 200, "sqlite": 20}  # SQLite lets 32 writers in one by one
+CALM_ROUNDS = {"postgres": 50, "sqlite": 5}  # SQLite lets 32 writers in one by one
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 
 LAST_COMES_FIRST = """
