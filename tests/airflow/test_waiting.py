@@ -5,9 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
+from airflow_rankguard.guard.answers import Answer
+from airflow_rankguard.guard.outcomes import Acquired
 from airflow_rankguard.guard.service import Guard
 from airflow_rankguard.guard.store.looks import Wanted
-from airflow_rankguard.guard.values import GuardedRun, GuardKey
+from airflow_rankguard.guard.values import GuardedRun, GuardKey, Owner
 from harness.rest import AirflowRest
 from harness.runs import Run
 from tests.airflow.conftest import Start
@@ -229,6 +231,49 @@ def test_a_child_that_waits_for_its_parent_is_told_at_once(
     assert "started this run and holds the key" in said(child, ACQUIRE)
     assert line.waiting() == []
     gates.open("parent")
+
+
+def test_a_group_that_waits_for_the_one_around_it_is_told_at_once(line: Line, rest: AirflowRest, said: Said) -> None:
+    """The key would be given back only after the task that waits for it."""
+    run = line.start("waiting_within")
+    assert rest.wait_for(run, timeout=LONG).state == "failed"
+    assert "gives the key back only after this task" in said(run, "outer.inner.acquire")
+    assert line.waiting() == []
+
+
+def test_a_run_that_waits_for_one_queued_behind_it_is_told_at_once(
+    line: Line, rest: AirflowRest, gates: Gates, guard: Guard, said: Said
+) -> None:
+    """With `max_active_runs=1` the holder, which came by a start gate, would start only after its waiter."""
+    run = line.start("waiting_alone", gate="alone")
+    rest.wait_for_task(run, "before", {"running"}, timeout=LONG)
+    holder = Owner(deployment="lifecycle", dag_id="waiting_alone", run_id=f"behind {line.resource}", guard_id="")
+    assert isinstance(guard.claim(GuardKey(kind="waiting", resource=line.resource), holder, nobody_asks), Acquired)
+    behind = rest.trigger("waiting_alone", conf={"resource": line.resource}, run_id=holder.run_id)
+    gates.open("alone")
+    assert rest.wait_for(run, timeout=LONG).state == "failed"
+    assert "with max_active_runs=1 it starts only after this run" in said(run, ACQUIRE)
+    assert rest.wait_for(behind, timeout=LONG).state == "success"
+    assert line.waiting() == []
+
+
+def nobody_asks(owner: Owner) -> Answer:
+    """The key is free: there is no one to ask Airflow about."""
+    raise AssertionError(f"{owner} was asked about")
+
+
+def test_a_clear_of_another_task_keeps_the_place(line: Line, rest: AirflowRest, gates: Gates) -> None:
+    """Airflow counts it as a clear of the whole run; the request in line is still the same."""
+    holder = line.holder(gate="beside")
+    first, second = line.waiter("waiting_beside"), line.waiter()
+    rest.wait_for_task(first, "before", {"success"}, timeout=LONG)
+    rest.clear_tasks(first, ["before"])
+    until(lambda: rest.wait_for_task(first, "before", {"success"}, timeout=LONG).try_number == 2, "it was not cleared")
+    assert line.waiting() == [first.run_id, second.run_id]
+    gates.open("beside")
+    for run in (first, second):
+        assert rest.wait_for(run, timeout=LONG).state == "success"
+    assert line.order() == [run.run_id for run in (holder, first, second)]
 
 
 def test_sensors_mean_the_same_in_each_mode(line: Line, rest: AirflowRest, gates: Gates, start: Start) -> None:

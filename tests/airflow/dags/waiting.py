@@ -27,10 +27,16 @@ def work(gate: str, seconds: str, fails: str) -> None:
         raise ValueError("it was wanted")
 
 
-def waiting(dag_id: str, policy: str, **settings: Any) -> DAG:
-    """A DAG with one guarded group of a policy."""
+@task
+def before(gate: str) -> None:
+    """Keep the group beside or behind from starting until the gate opens."""
+    wait_at(gate)
+
+
+def waiting(dag_id: str, policy: str, runs: int = 32, **settings: Any) -> DAG:
+    """A DAG with one guarded group of a policy; its runs are so many at once."""
     params = {"resource": "r", "gate": "", "seconds": "0", "fails": "no", "conn": "rankguard_default"}
-    with DAG(dag_id, schedule=None, max_active_runs=32, max_active_tasks=32, params=params) as dag:
+    with DAG(dag_id, schedule=None, max_active_runs=runs, max_active_tasks=32, params=params) as dag:
         group = RankGuardTaskGroup(
             "group",
             kind="waiting",
@@ -52,6 +58,19 @@ short = timedelta(seconds=20)
 globals()["waiting_skips"] = waiting("waiting_skips", "wait", wait_timeout=short)
 globals()["waiting_fails"] = waiting("waiting_fails", "wait", wait_timeout=short, on_wait_timeout="fail")
 globals()["waiting_in_slot"] = waiting("waiting_in_slot", "wait", deferrable=False)
+
+with waiting("waiting_alone", "wait", runs=1) as waiting_alone:
+    before("{{ params.gate }}") >> waiting_alone.get_task("group.acquire")
+
+with waiting("waiting_beside", "wait") as waiting_beside:
+    before("")
+
+with (
+    DAG("waiting_within", schedule=None, params={"resource": "r"}) as waiting_within,
+    RankGuardTaskGroup("outer", kind="waiting", resource="{{ params.resource }}"),
+    RankGuardTaskGroup("inner", kind="waiting", resource="{{ params.resource }}", on_conflict="wait"),
+):
+    before("")
 
 with DAG("looking_on", schedule=None, params={"resource": "r"}) as looking_on:
     for mode, how in MODES.items():
