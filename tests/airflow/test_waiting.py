@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
@@ -282,11 +283,15 @@ def test_sensors_mean_the_same_in_each_mode(line: Line, rest: AirflowRest, gates
     long = start("waiting_skip", resource=f"{line.resource}-long", gate="looking on")
     rest.wait_for_task(long, WORK, {"running"}, timeout=LONG)
     sensors = line.start("looking_on")
+    began = rest.wait_for(sensors, {"running"}, timeout=LONG).start_date
+    assert began
     ends = {"fails": "failed", "skips": "skipped", "grows": "skipped"}
     for mode in ("poke", "reschedule", "deferrable"):
         for name, state in ends.items():
             task = rest.wait_for_task(sensors, f"{mode}_{name}", {"failed", "skipped", "success"}, timeout=LONG)
             assert task.state == state, (mode, name)
+            assert task.end_date
+            assert task.end_date - began >= timedelta(seconds=25), f"{mode} {name} gave up before its timeout"
     gates.open("looking")
     for mode in ("poke", "reschedule", "deferrable"):
         rest.wait_for_task(sensors, f"{mode}_succeeds", {"success"}, timeout=LONG)
