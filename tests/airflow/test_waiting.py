@@ -156,6 +156,7 @@ def test_a_ticket_ends_with_its_waiter(line: Line, rest: AirflowRest, gates: Gat
     else:
         rest.mark(first, "failed")
     if how == "deleted":
+        rest.wait_for(first, timeout=LONG)
         rest.delete(first)
     gates.open(how)
     assert rest.wait_for(second, timeout=LONG).state == "success"
