@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from hashlib import sha256
 from zoneinfo import ZoneInfo
 
@@ -60,9 +60,9 @@ def due_after(schedule: Schedule, config_id: str, moment: datetime) -> datetime:
 def moment_in(time_zone: str, wall: datetime) -> datetime:
     """Find the moment at which the clocks of a time zone show a time.
 
-    :raises BadSchedule: there is no such time zone.
+    :raises BadSchedule: there is no such time zone, or no such moment.
     """
-    return wall.replace(tzinfo=_zone(time_zone)).astimezone(UTC)
+    return _told(wall.replace(tzinfo=_zone(time_zone)), UTC)
 
 
 def latest_due(schedule: Schedule, config_id: str, moment: datetime) -> datetime:
@@ -96,8 +96,15 @@ def _cron_fields(schedule: Schedule, config_id: str, zone: ZoneInfo) -> str:
 
 
 def _anchored(anchor: datetime, zone: ZoneInfo) -> tuple[int, int, int]:
-    shown = anchor.astimezone(zone)
+    shown = _told(anchor, zone)
     return shown.minute, shown.hour, shown.isoweekday() % 7
+
+
+def _told(moment: datetime, zone: tzinfo) -> datetime:
+    try:
+        return moment.astimezone(zone)
+    except OverflowError as error:
+        raise BadSchedule(f"the clocks of {zone} do not show the moment {moment}") from error
 
 
 def _spread(config_id: str) -> tuple[int, int, int]:

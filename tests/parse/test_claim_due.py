@@ -1,6 +1,7 @@
 """The claim of due configs as a task: what it takes, what it returns, and what it says."""
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,7 @@ from airflow_rankguard.rank.schedule import Schedule
 from airflow_rankguard.rank.values import Device, RankConfig
 from tests.databases import Database
 
+HOUR = timedelta(hours=1)
 ANCHOR = datetime(2026, 1, 1, 9, tzinfo=UTC)
 DUE = ANCHOR + timedelta(days=1)
 SHOP = RankConfig(
@@ -52,7 +54,7 @@ def configs(engine: Engine) -> None:
     with engine.begin() as connection:
         for config, hours in ((replace(SHOP, id="empty"), 1), (SHOP, 0)):
             store.add_config(connection, config)
-            schedule = Schedule(every="daily", anchor=ANCHOR - timedelta(hours=hours))
+            schedule = Schedule(every="daily", anchor=ANCHOR - hours * HOUR)
             store.set_schedule(connection, config.id, schedule, max_cost=Decimal(1), now=ANCHOR)
         store.import_keywords(connection, SHOP.id, ["red shoes", "blue shoes"])
 
@@ -77,6 +79,15 @@ def test_it_returns_what_a_mapped_task_needs(engine: Engine, capsys: pytest.Capt
 
 
 @pytest.mark.usefixtures("connected", "configs")
+def test_it_claims_where_its_connection_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be more guard databases than the default one."""
+    monkeypatch.setenv("AIRFLOW_CONN_ELSEWHERE", os.environ["AIRFLOW_CONN_RANKGUARD_DEFAULT"])
+    monkeypatch.delenv("AIRFLOW_CONN_RANKGUARD_DEFAULT")
+    (claimed,) = RankCheckClaimDueOperator(task_id="claim", rankguard_conn_id="elsewhere").execute({})
+    assert claimed["config_id"] == "shop"
+
+
+@pytest.mark.usefixtures("connected", "configs")
 def test_the_callers_rule_and_price_count(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """A rule that fails leaves its config due, with a warning; a price makes the ceiling count."""
 
@@ -96,7 +107,11 @@ def test_the_callers_rule_and_price_count(engine: Engine, capsys: pytest.Capture
 @pytest.mark.usefixtures("connected")
 @pytest.mark.backends("sqlite")
 @pytest.mark.parametrize(
-    "arguments", [{"limit": "0"}, {"limit": "some"}, {"unit_budget": 0}, {"deadline": "-1"}, {"deadline": "nan"}]
+    "arguments",
+    [
+        *({"limit": "0"}, {"limit": "some"}, {"limit": None}, {"unit_budget": 0}),
+        *({"deadline": "-1"}, {"deadline": "nan"}, {"unit_price": "some"}),
+    ],
 )
 def test_arguments_that_let_nothing_through_are_refused(arguments: dict[str, Any]) -> None:
     """When the task runs, and a retry would not help."""
@@ -107,14 +122,15 @@ def test_arguments_that_let_nothing_through_are_refused(arguments: dict[str, Any
 def test_templates_and_a_connection_that_does_not_exist_are_no_matter(dag: DAG) -> None:
     """Until the task runs; what is rendered then may be text."""
     fields = dict.fromkeys(RankCheckClaimDueOperator.template_fields, "{{ params.value }}")
-    built = RankCheckClaimDueOperator(task_id="claim", **fields)  # type: ignore[arg-type] # all take a template
+    built = RankCheckClaimDueOperator(task_id="claim", grace=HOUR, **fields)  # type: ignore[arg-type] # all templates
     assert {getattr(built, field) for field in fields} == {"{{ params.value }}"}
     built.render_template_fields({"dag": dag, "params": {"value": "3"}, "task": built})
     terms = built._terms()
-    assert (terms.limit, terms.unit_budget, terms.deadline) == (3, 3, timedelta(seconds=3))
+    assert (terms.limit, terms.unit_budget, terms.deadline, terms.grace) == (3, 3, timedelta(seconds=3), HOUR)
     assert RankCheckClaimDueOperator(task_id="nowhere", rankguard_conn_id="nowhere").task_id in dag.task_dict
 
 
-def test_its_defaults_are_the_terms() -> None:
-    """The operator names them again so that whoever reads a DAG need not look for them."""
-    assert RankCheckClaimDueOperator(task_id="claim")._terms() == Terms()
+@pytest.mark.parametrize("rendered", [{}, {"unit_price": ""}, {"unit_price": "None"}], ids=str)
+def test_its_defaults_are_the_terms(rendered: dict[str, Any]) -> None:
+    """The operator names them again so that whoever reads a DAG need not look for them; no price is none."""
+    assert RankCheckClaimDueOperator(task_id="claim", **rendered)._terms() == Terms()

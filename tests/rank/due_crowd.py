@@ -42,7 +42,7 @@ INTENDED = {
         "rank_keywords": "rank_keywords_once_per_config",
     },
     "offer again": {"rank_schedules": "rank_schedules_claimed"},
-    "carry out": {"rank_schedules": "rank_schedules_due"},
+    "carry out": {"rank_schedules": "rank_schedules_pkey"},
 }
 INTENDED["next page"] = INTENDED["first page"]
 # SQLite gives constraints' indexes names of its own.

@@ -1,13 +1,15 @@
 """What a tick claims: oldest first, within its terms; and what it skips or leaves due."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from sqlalchemy import Engine, update
+import pytest
+from sqlalchemy import Engine, text, update
 
 from airflow_rankguard.guard.database import Database
-from airflow_rankguard.rank import store
+from airflow_rankguard.rank import claiming, store
 from airflow_rankguard.rank.claiming import DueConfigs, Tick
 from airflow_rankguard.rank.due import Decision, DueConfig, Terms
 from airflow_rankguard.rank.schedule import Schedule
@@ -53,6 +55,15 @@ def test_an_outage_is_made_up_for_once(due: DueConfigs, add_due: AddDue) -> None
     assert due.claim(Terms(), now=late).claimed == []
 
 
+def test_a_clock_that_went_back_advances_a_config_all_the_same(due: DueConfigs, add_due: AddDue) -> None:
+    """The next due time comes after the one that is claimed, also where that has not come yet."""
+    add_due("shop")
+    due.claim(Terms(), now=FIRST)
+    due.give_back("shop", FIRST, "held", now=FIRST - HOUR)
+    (claimed,) = due.claim(Terms(), now=FIRST - MINUTE).claimed
+    assert (claimed.due.due_at, claimed.next_due_at) == (FIRST, FIRST + DAY)
+
+
 def test_the_oldest_come_first_and_the_rest_stays_due(due: DueConfigs, add_due: AddDue) -> None:
     """A tick takes as many as its limit; what it leaves is the next tick's, and nothing is taken twice."""
     for name, hour in (("c", 2), ("a", 1), ("d", 0), ("b", 3)):
@@ -71,6 +82,33 @@ def test_equal_due_times_go_by_id(due: DueConfigs, add_due: AddDue) -> None:
         add_due(name, keywords=int(name) % 2)
     tick = due.claim(Terms(limit=3), now=FIRST)
     assert (ids(tick.claimed), ids(tick.skipped)) == (["01", "03", "05"], ["00", "02", "04"])
+
+
+@pytest.mark.backends("postgres")
+def test_equal_due_times_go_by_id_without_an_index(rank_engine: Engine, add_due: AddDue) -> None:
+    """Whichever way the server finds them: a page that left the order to it would be another one each time."""
+    for name in ("b", "a"):
+        add_due(name)
+    with rank_engine.begin() as connection:
+        for way in ("indexscan", "indexonlyscan", "bitmapscan"):
+            connection.execute(text(f"SET LOCAL enable_{way} = off"))
+        assert [seen.config_id for seen in store.list_due(connection, 2, FIRST)] == ["a", "b"]
+
+
+def test_a_page_fits_into_one_statement(
+    due: DueConfigs,
+    add_due: AddDue,
+    monkeypatch: pytest.MonkeyPatch,
+    statements: Callable[[], AbstractContextManager[list[str]]],
+) -> None:
+    """A database takes so many parameters, so a tick that claims more than a page sends several statements."""
+    monkeypatch.setattr(claiming, "PAGE", 2)
+    for number in range(5):
+        add_due(f"{number}")
+    with statements() as received:
+        tick = due.claim(Terms(), now=FIRST)
+    assert len(tick.claimed) == 5
+    assert len([sent for sent in received if "wanted" in sent]) == 3
 
 
 def test_units_are_admitted_up_to_the_budget(due: DueConfigs, add_due: AddDue) -> None:
@@ -130,6 +168,24 @@ def test_what_is_not_to_be_started_advances_with_its_reason(
     assert scheduled(guarded, "fine").last_skip_reason is None
 
 
+def test_a_refusal_without_a_word_is_one(due: DueConfigs, add_due: AddDue) -> None:
+    """The caller's rule says no by any text, and the reason that is kept is never empty."""
+    said = {"blank": " ", "empty": ""}
+    for name in said:
+        add_due(name)
+    tick = due.claim(Terms(admit=lambda config: said[config.config_id]), now=FIRST)
+    assert reasons(tick.skipped) == {"blank": "refused", "empty": "refused"}
+
+
+def test_a_skip_keeps_when_a_config_was_last_claimed(guarded: Database, due: DueConfigs, add_due: AddDue) -> None:
+    """Whoever looks for configs that are never checked needs it."""
+    add_due("shop")
+    due.claim(Terms(), now=FIRST)
+    due.started("shop", FIRST)
+    assert ids(due.claim(Terms(admit=lambda _: "no"), now=FIRST + DAY).skipped) == ["shop"]
+    assert scheduled(guarded, "shop").last_claimed_at == FIRST
+
+
 def test_a_ceiling_is_reached_above_it_and_only_with_a_price(
     due: DueConfigs, guarded: Database, add_due: AddDue
 ) -> None:
@@ -146,7 +202,7 @@ def test_a_ceiling_is_reached_above_it_and_only_with_a_price(
 def test_a_broken_config_stays_due_and_stops_nobody(
     guarded: Database, due: DueConfigs, add_due: AddDue, rank_engine: Engine
 ) -> None:
-    """Bad cron text, an unknown zone, a rule that fails: each is recorded, and three at a limit of one do no harm."""
+    """Bad cron text, an unknown zone, a rule that fails: each is met once, and three at a limit of one do no harm."""
     for name in ("bad-cron", "bad-zone", "bad-rule", "fine"):
         add_due(name)
     broken: dict[str, dict[str, str | None]] = {
@@ -170,7 +226,8 @@ def test_a_broken_config_stays_due_and_stops_nobody(
     }
     for now, claimed in ((FIRST, ["fine"]), (FIRST + MINUTE, [])):
         tick = due.claim(Terms(limit=1, admit=rule), now=now)
-        assert (ids(tick.claimed), reasons(tick.failed)) == (claimed, broken_ones)
+        assert (ids(tick.claimed), ids(tick.failed)) == (claimed, list(broken_ones))
+        assert reasons(tick.failed) == broken_ones
     for name, reason in broken_ones.items():
         row = scheduled(guarded, name)
         assert (row.next_due_at, row.last_skip_reason) == (FIRST, reason)

@@ -1,5 +1,6 @@
 """A claim from one claimer's look to its end: taken once, settled once, offered again when its claimer is gone."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from decimal import Decimal
@@ -10,12 +11,14 @@ from sqlalchemy.exc import IntegrityError
 
 from airflow_rankguard.guard import schema
 from airflow_rankguard.guard.database import Database
+from airflow_rankguard.guard.engines import create_guard_engine
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.claiming import DueConfigs, Tick
 from airflow_rankguard.rank.due import DueConfig, Terms, decide
 from airflow_rankguard.rank.errors import BadSchedule, UnknownConfig
 from airflow_rankguard.rank.schedule import Schedule
 from airflow_rankguard.rank.tables import rank_schedules
+from tests.databases import Database as LentDatabase
 from tests.rank.conftest import DAILY, FIRST, NINE, AddDue, ids, scheduled
 from tests.rank.wall_clock import DAY, HOUR, MINUTE
 
@@ -83,6 +86,16 @@ def test_what_comes_back_starves_nobody(due: DueConfigs, add_due: AddDue) -> Non
     assert ids(due.claim(terms, now=later).claimed) == ["dead"]
 
 
+def test_the_oldest_need_not_stand_first(due: DueConfigs, add_due: AddDue) -> None:
+    """Whoever was given back stands behind others, and has been due for longer than they have all the same."""
+    add_due("back", schedule=Schedule(every="daily", anchor=NINE - HOUR))
+    add_due("front")
+    assert ids(due.claim(Terms(limit=1), now=FIRST).claimed) == ["back"]
+    due.give_back("back", FIRST - HOUR, "held", now=FIRST + 2 * HOUR)
+    tick = due.claim(Terms(), now=FIRST + 3 * HOUR)
+    assert (ids(tick.claimed), tick.oldest) == (["front", "back"], 4 * HOUR)
+
+
 def test_a_late_answer_settles_the_second_claim_of_the_same_due_time(due: DueConfigs, add_due: AddDue) -> None:
     """Both would have started the same run, so either may say that it is there."""
     add_due("shop")
@@ -143,31 +156,38 @@ def test_what_changed_since_it_was_seen_is_not_claimed(
     assert guarded.statement(store.carry_out, decisions, now=FIRST) == {"mine"}
 
 
+@pytest.fixture
+def impatient(database: LentDatabase) -> Iterator[DueConfigs]:
+    """A claimer on PostgreSQL for which waiting for a lock is an error at once."""
+    url = database.task_url.update_query_dict({"options": "-c lock_timeout=100ms"})
+    made = create_guard_engine(url, schema=database.schema)
+    yield DueConfigs(Database(made))
+    made.dispose()
+
+
 @pytest.mark.backends("postgres")
-def test_a_locked_config_is_let_alone(guarded: Database, rank_engine: Engine, add_due: AddDue) -> None:
+def test_a_locked_config_is_let_alone(impatient: DueConfigs, rank_engine: Engine, add_due: AddDue) -> None:
     """Nobody waits for whoever works on a schedule, nor is kept from the others; it stays due."""
     for name in ("free", "locked"):
         add_due(name)
-    due = DueConfigs(guarded)
     with rank_engine.begin() as connection:
         connection.execute(update(rank_schedules).where(rank_schedules.c.config_id == "locked").values(max_cost=1))
-        tick = due.claim(Terms(deadline=timedelta(seconds=5)), now=FIRST)
+        tick = impatient.claim(Terms(deadline=timedelta(seconds=5)), now=FIRST)
         assert (ids(tick.claimed), tick.lost, tick.full) == (["free"], 1, None)
-    assert ids(due.claim(Terms(), now=FIRST).claimed) == ["locked"]
+    assert ids(impatient.claim(Terms(), now=FIRST).claimed) == ["locked"]
 
 
 @pytest.mark.backends("postgres")
-def test_a_locked_claim_is_offered_again_later(guarded: Database, rank_engine: Engine, add_due: AddDue) -> None:
+def test_a_locked_claim_is_offered_again_later(impatient: DueConfigs, rank_engine: Engine, add_due: AddDue) -> None:
     """Whoever settles a claim at this moment is not waited for, and not overruled."""
     for name in ("dead", "settling"):
         add_due(name)
-    due = DueConfigs(guarded)
-    due.claim(Terms(), now=FIRST)
+    impatient.claim(Terms(), now=FIRST)
     with rank_engine.begin() as connection:
         assert store.note_started(connection, "settling", FIRST)
-        tick = due.claim(Terms(), now=FIRST + HOUR)
+        tick = impatient.claim(Terms(), now=FIRST + HOUR)
         assert (tick.offered_again, ids(tick.claimed)) == (1, ["dead"])
-    assert due.claim(Terms(), now=FIRST + HOUR).offered_again == 0
+    assert impatient.claim(Terms(), now=FIRST + HOUR).offered_again == 0
 
 
 def test_a_tick_that_lost_its_page_to_others_reads_on(guarded: Database, add_due: AddDue) -> None:

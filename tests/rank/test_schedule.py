@@ -1,7 +1,7 @@
 """The rule that says when a config is due."""
 
 import time
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_rankguard.rank.errors import BadSchedule
-from airflow_rankguard.rank.schedule import Schedule, due_after, latest_due
+from airflow_rankguard.rank.schedule import Schedule, due_after, latest_due, moment_in
 from tests.rank.wall_clock import DAY, HOUR, MINUTE, due_times, shown, stepped
 
 AMSTERDAM = "Europe/Amsterdam"
@@ -108,6 +108,13 @@ def test_the_zone_of_the_server_is_of_no_account(monkeypatch: pytest.MonkeyPatch
         assert walls == ["03-29 03:30+0200", "03-30 02:30+0200"]
 
 
+def test_the_zone_of_the_moment_is_of_no_account() -> None:
+    """It is when it is, whoever's clocks tell it."""
+    moment = datetime(2026, 1, 1, 12, tzinfo=timezone(14 * HOUR))
+    schedule = Schedule(every="0 9 * * *")
+    assert due_after(schedule, "shop", moment) == due_after(schedule, "shop", moment.astimezone(UTC))
+
+
 def test_an_hourly_cron_goes_by_every_hour_that_the_clocks_show() -> None:
     """None is missed when an hour comes twice, and none is made up when one is skipped."""
     schedule = Schedule(every="30 * * * *", time_zone=AMSTERDAM)
@@ -125,6 +132,12 @@ def test_the_last_day_of_a_month_does_not_drift() -> None:
         schedule = Schedule(every="monthly", time_zone=AMSTERDAM, anchor=at(f"2026-01-{day} 23:45", AMSTERDAM))
         walls = next_walls(schedule, "2027-12-31 23:45", 4)
         assert walls == ["01-31 23:45+0100", "02-29 23:45+0100", "03-31 23:45+0200", "04-30 23:45+0200"]
+
+
+def test_a_leap_day_is_found_across_a_year_without_one() -> None:
+    """Between 2096 and 2104 there is none."""
+    schedule = Schedule(every="0 0 29 2 *")
+    assert due_after(schedule, "shop", at("2096-03-01 00:00")) == at("2104-02-29 00:00")
 
 
 def test_a_week_keeps_its_day() -> None:
@@ -165,6 +178,7 @@ def test_the_herd_is_spread() -> None:
         ("hourly", "UTC", "not 'hourly'"),
         ("* * * * * *", "UTC", "five fields"),
         ("R R * * *", "UTC", "five fields"),
+        ("r r * * *", "UTC", "five fields"),
         ("61 * * * *", "UTC", "out of range"),
         ("0 0 30 2 *", "UTC", "failed to find"),
         ("daily", "Europe/Nowhere", "no time zone 'Europe/Nowhere'"),
@@ -184,3 +198,14 @@ def test_an_anchor_is_a_moment_and_goes_with_no_cron() -> None:
         Schedule(every="daily", anchor=datetime(2026, 1, 1))  # noqa: DTZ001 - that is what is refused
     with pytest.raises(BadSchedule, match="takes no anchor"):
         due_after(Schedule(every="0 9 * * *", anchor=at("2026-01-01 09:00")), "shop", at("2026-01-01 00:00"))
+
+
+def test_a_moment_that_no_clock_shows_is_refused() -> None:
+    """Where the calendar begins and ends, an anchor, a time on the wall or the next due time may lie outside it."""
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    with pytest.raises(BadSchedule, match="the clocks of America/New_York do not show the moment 0001-01-01"):
+        due_after(Schedule(every="daily", time_zone="America/New_York", anchor=first), "shop", at("2026-01-01 00:00"))
+    with pytest.raises(BadSchedule, match="the clocks of UTC do not show the moment 0001-01-01"):
+        moment_in("Asia/Tokyo", datetime.min)  # noqa: DTZ901 - a time on the wall
+    with pytest.raises(BadSchedule, match="cannot be used"):
+        due_after(Schedule(every="0 9 * * *"), "shop", last)

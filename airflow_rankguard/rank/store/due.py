@@ -70,7 +70,9 @@ def carry_out(connection: Connection, decisions: Sequence[Decision], *, now: dat
     wanted = _wanted(decisions)
     starts, stays_due = wanted.c.reason.is_(None), wanted.c.next_due_at == wanted.c.observed
     behind = max(one.due.seen_at for one in decisions) + TICK
-    as_seen = (schedules.next_due_at == wanted.c.observed) & (wanted.c.turn == TURN) & schedules.claimed_at.is_(None)
+    # Not TURN: SQLite 3.40 overlooks rows when it puts a Bloom filter before an index on an expression.
+    turn = func.coalesce(schedules.returned_at, wanted.c.observed)
+    as_seen = (schedules.next_due_at == wanted.c.observed) & (wanted.c.turn == turn) & schedules.claimed_at.is_(None)
     seen = select(schedules.config_id).join(wanted, wanted.c.config_id == schedules.config_id).where(as_seen)
     statement = (
         update(rank_schedules)
