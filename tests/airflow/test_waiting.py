@@ -249,7 +249,7 @@ def test_a_run_that_waits_for_one_queued_behind_it_is_told_at_once(
     """With `max_active_runs=1` the holder, which came by a start gate, would start only after its waiter."""
     run = line.start("waiting_alone", gate="alone")
     rest.wait_for_task(run, "before", {"running"}, timeout=LONG)
-    holder = Owner(deployment="lifecycle", dag_id="waiting_alone", run_id=f"behind {line.resource}", guard_id="")
+    holder = Owner(deployment="lifecycle", dag_id="waiting_alone", run_id="behind", guard_id="")
     assert isinstance(guard.claim(GuardKey(kind="waiting", resource=line.resource), holder, nobody_asks), Acquired)
     behind = rest.trigger("waiting_alone", conf={"resource": line.resource}, run_id=holder.run_id)
     gates.open("alone")

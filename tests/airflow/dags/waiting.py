@@ -77,14 +77,20 @@ with DAG("looking_on", schedule=None, params={"resource": "r"}) as looking_on:
         for name, settings in {
             "fails": {"timeout": 25, "retries": 0},
             "skips": {"timeout": 25, "soft_fail": True},
-            "grows": {"timeout": 25, "soft_fail": True, "exponential_backoff": True, "max_wait": 6},
+            "grows": {
+                "timeout": 25,
+                "soft_fail": True,
+                "exponential_backoff": True,
+                "poke_interval": 24,
+                "max_wait": 15,
+            },
             "succeeds": {"timeout": 600},
         }.items():
             RankGuardSensor(
                 task_id=f"{mode}_{name}",
                 kind="waiting",
                 resource="{{ params.resource }}" if name == "succeeds" else "{{ params.resource }}-long",
-                poke_interval=3,
-                **cast("dict[str, Any]", settings),
+                # Airflow's scheduler fails a task that is back before it has heard that the last look is over.
+                **cast("dict[str, Any]", {"poke_interval": 12} | settings),
                 **how,
             )
