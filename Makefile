@@ -20,7 +20,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --disable-pip-version
 SUPPORTED := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-system test-celery test-airflow test-waiting test-races test-quarter test-lifecycle test-lifecycle-full test-core test-parse test-matrix lint format bench-wake-up mutants clean
+.PHONY: help demo up down test test-system test-celery test-airflow test-waiting test-watcher test-races test-quarter test-lifecycle test-lifecycle-full test-core test-parse test-matrix lint format bench-wake-up mutants clean
 
 help: ## print these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ test-airflow: $(STAMP) ## the tests that need a running Airflow (they start one)
 
 test-waiting: $(STAMP) ## those about waiting: hundreds in line, every way to be woken
 	@$(ALONE) $(WAITING)
+
+test-watcher: $(STAMP) ## those of them that need no Airflow
+	@$(ALONE) -m "not lifecycle" tests/waiting
 
 test-races: $(STAMP) ## the races of `make test` with four times as many rounds: 1,000 on PostgreSQL, 200 on SQLite
 	@RANKGUARD_RACE_TIMES=4 $(PYTEST) tests/races
