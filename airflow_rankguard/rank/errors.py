@@ -82,3 +82,53 @@ class SerpError(RankError):
     def __init__(self, reason: str, *, cost: Decimal = Decimal(0)) -> None:
         super().__init__(reason)
         self.reason, self.cost = reason, cost
+
+
+class SourceStopped(RankError):
+    """The source gives no more pages in this check, as at a ceiling; what is there stays, the text says why."""
+
+
+class SourceRefused(SourceStopped):
+    """The provider takes no call with this account or address: somebody must act, a later try would not help."""
+
+
+class SourceAway(SourceStopped):
+    """The provider takes no call now; a later try goes on."""
+
+
+class CeilingReached(RankError):
+    """The next paid call would have passed its run's ceiling, so it was not made.
+
+    :param spent: what the run has spent, calls of unknown outcome in full, in US dollars.
+    :param most: what the call could have cost.
+    :param ceiling: None where none was set, so that nothing may be spent.
+    """
+
+    def __init__(self, *, spent: Decimal, most: Decimal, ceiling: Decimal | None) -> None:
+        if ceiling is None:
+            said = (
+                f"This run has no ceiling (max_cost), so a call that may cost {_usd(most)} is not made."
+                " Set a ceiling to let it spend."
+            )
+        else:
+            said = (
+                f"{_usd(spent)} of at most {_usd(ceiling)} are spent or reserved, so a call that may cost {_usd(most)}"
+                " is not made. What is there is kept; raise the ceiling (max_cost) and clear the task to go on."
+            )
+        super().__init__(said)
+        self.spent, self.most, self.ceiling = spent, most, ceiling
+
+
+def _usd(amount: Decimal) -> str:
+    return f"{amount.normalize():f} USD"
+
+
+class PermitsExpired(RankError):
+    """Permits to call a provider ran out before they could be used, several times in a row."""
+
+    def __init__(self, account: str) -> None:
+        super().__init__(
+            f"Account {account!r} could not be called within its rate: the guard database answers too slowly, or this"
+            " process is stopped for too long. Nothing was called; try again."
+        )
+        self.account = account

@@ -10,6 +10,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     Dialect,
+    Double,
     ForeignKeyConstraint,
     Identity,
     Index,
@@ -166,4 +167,61 @@ Index(
     rank_snapshots.c.keyword_id,
     rank_snapshots.c.device,
     rank_snapshots.c.position,
+)
+
+# One run of a config, however often it is retried or cleared: each life of it may have a guarded run of its own.
+# `spent` is the sum of its rows in rank_spendings, those of unknown outcome in full; a ceiling is compared with it.
+rank_budgets = Table(
+    "rank_budgets",
+    metadata,
+    Column("id", Uuid, nullable=False),
+    Column("config_id", Text, nullable=False),
+    Column("deployment", Text, nullable=False),
+    Column("dag_id", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("spent", Cost, nullable=False),
+    PrimaryKeyConstraint("id", name="rank_budgets_pkey"),
+    UniqueConstraint("config_id", "deployment", "dag_id", "run_id", name="rank_budgets_once_per_run"),
+    ForeignKeyConstraint(["config_id"], ["rank_configs.id"], name="rank_budgets_config"),
+    CheckConstraint("spent >= 0", name="rank_budgets_spent_not_negative"),
+)
+
+# The ledger: a row per paid call. Here, too, no foreign key to guarded_runs.
+rank_spendings = Table(
+    "rank_spendings",
+    metadata,
+    Column("id", Uuid, nullable=False),
+    Column("budget_id", Uuid, nullable=False),
+    Column("guarded_run_id", Uuid, nullable=False),
+    Column("config_id", Text, nullable=False),
+    Column("keyword_id", BigInteger, nullable=False),
+    Column("device", Text, nullable=False),
+    Column("reserved", Cost, nullable=False),
+    Column("spent", Cost),
+    Column("reserved_at", UtcDateTime, nullable=False),
+    Column("settled_at", UtcDateTime),
+    Column("provider_task_id", Text),
+    PrimaryKeyConstraint("id", name="rank_spendings_pkey"),
+    ForeignKeyConstraint(["budget_id"], ["rank_budgets.id"], name="rank_spendings_budget"),
+    ForeignKeyConstraint(["config_id"], ["rank_configs.id"], name="rank_spendings_config"),
+    ForeignKeyConstraint(["keyword_id"], ["rank_keywords.id"], name="rank_spendings_keyword"),
+    CheckConstraint("device IN ('desktop', 'mobile')", name="rank_spendings_known_device"),
+    CheckConstraint("(spent IS NULL) = (settled_at IS NULL)", name="rank_spendings_settled_is_whole"),
+    CheckConstraint("reserved >= 0 AND spent >= 0", name="rank_spendings_not_negative"),
+)
+Index(
+    "rank_spendings_open",
+    rank_spendings.c.budget_id,
+    postgresql_where=text("settled_at IS NULL"),
+    sqlite_where=text("settled_at IS NULL"),
+)
+
+# When an account of a provider may be called next: seconds since 1970, which both databases add and compare alike.
+rank_rates = Table(
+    "rank_rates",
+    metadata,
+    Column("account", Text, nullable=False),
+    Column("next_at", Double, nullable=False),
+    PrimaryKeyConstraint("account", name="rank_rates_pkey"),
+    CheckConstraint("account <> ''", name="rank_rates_not_empty"),
 )

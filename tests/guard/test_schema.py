@@ -128,11 +128,11 @@ def test_an_upgrade_keeps_what_is_there(stage: Stage, make_stage: MakeStage, own
     held = stage.held("r1")
     inside = stage.guard.enter(held.key, held.owner, held.life, CHECK, stage.answers).presence
     ticket(wait(stage, "r3"))
-    for version in ("0003", "0002", "0001"):
+    for version in ("0004", "0003", "0002", "0001"):
         schema.downgrade(owner_engine, version)
         assert schema.current(owner_engine) == version
         assert schema.upgrade(owner_engine) == []
-        assert in_line(make_stage()) == (["r3"] if version == "0003" else []), version
+        assert in_line(make_stage()) == (["r3"] if version >= "0003" else []), version
     later = make_stage()
     seen = later.guard.look(key())
     assert seen is not None

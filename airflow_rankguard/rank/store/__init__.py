@@ -11,11 +11,29 @@ from airflow_rankguard.rank.store.configs import (
 )
 from airflow_rankguard.rank.store.due import carry_out, give_back, list_due, note_started, offer_again
 from airflow_rankguard.rank.store.history import list_measurements
+from airflow_rankguard.rank.store.rates import take_permits
 from airflow_rankguard.rank.store.runs import begin_run, finish_run, get_run, list_done, write_snapshots
-from airflow_rankguard.rank.store.schedules import Scheduled, drop_schedule, list_schedules, set_schedule
+from airflow_rankguard.rank.store.schedules import (
+    Scheduled,
+    drop_schedule,
+    get_max_cost,
+    list_schedules,
+    set_schedule,
+)
+from airflow_rankguard.rank.store.spending import (
+    Reservation,
+    get_spent,
+    is_reserved,
+    list_open_tasks,
+    note_task,
+    open_budget,
+    reserve,
+    settle,
+)
 
 __all__ = [
     "Imported",
+    "Reservation",
     "Scheduled",
     "add_config",
     "begin_run",
@@ -24,17 +42,26 @@ __all__ = [
     "drop_schedule",
     "finish_run",
     "get_config",
+    "get_max_cost",
     "get_run",
+    "get_spent",
     "give_back",
     "import_keywords",
+    "is_reserved",
     "list_configs",
     "list_done",
     "list_due",
     "list_keywords",
     "list_measurements",
+    "list_open_tasks",
     "list_schedules",
     "note_started",
+    "note_task",
     "offer_again",
+    "open_budget",
+    "reserve",
     "set_schedule",
+    "settle",
+    "take_permits",
     "write_snapshots",
 ]

@@ -43,7 +43,7 @@ def set_schedule(
 ) -> datetime:
     """Give a config a schedule, or another one; it is due for the first time after now, whatever was claimed before.
 
-    :param max_cost: the most that a scheduled check may cost, in US dollars; None for any.
+    :param max_cost: the most that a scheduled check may cost, in US dollars; None lets it pay for nothing.
     :param now: None means the database's clock.
     :returns: when it is due.
     :raises UnknownConfig: there is no config of this id.
@@ -87,6 +87,11 @@ def list_schedules(connection: Connection) -> dict[str, Scheduled]:
         )
         for row in connection.execute(select(rank_schedules))
     }
+
+
+def get_max_cost(connection: Connection, config_id: str) -> Decimal | None:
+    """Give the most that a scheduled check of a config may cost, in US dollars; None where nobody has said."""
+    return connection.scalar(select(schedules.max_cost).where(schedules.config_id == config_id))
 
 
 def schedule_of(row: Row[Any]) -> Schedule:

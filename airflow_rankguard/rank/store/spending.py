@@ -1,0 +1,157 @@
+"""The ledger of paid calls, and the budgets that they are taken from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import ColumnElement, Connection, Row, cast, exists, func, literal, not_, select, update
+
+from airflow_rankguard.guard.dialects import clock, insert, is_postgresql
+from airflow_rankguard.guard.tables import guarded_runs
+from airflow_rankguard.rank.tables import Cost, rank_budgets, rank_spendings
+from airflow_rankguard.rank.values import Device
+
+budgets, spendings = rank_budgets.c, rank_spendings.c
+DIGITS = 6
+NOTHING = Decimal(0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reservation:
+    """A paid call that may be made: what for, and what it may cost.
+
+    :param id: of its row in the ledger; chosen before it is written, and never again.
+    :param most: in US dollars; counted as spent until the call is settled.
+    :param provider_task_id: the provider's task that it paid for, once that is known.
+    """
+
+    id: UUID
+    keyword_id: int
+    device: Device
+    most: Decimal
+    provider_task_id: str | None = None
+
+
+def open_budget(connection: Connection, run_id: UUID, config_id: str) -> UUID:
+    """Give the budget of the DagRun that a guarded run belongs to, for a config; make it when it is the first to ask.
+
+    A guarded run that nobody knows has a budget of its own.
+    """
+    own = {name: _of_run(run_id, name) for name in ("deployment", "dag_id", "run_id")}
+    alone = {"deployment": "", "dag_id": "", "run_id": str(run_id)}
+    scope = {name: func.coalesce(own[name], alone[name]) for name in own}
+    new = insert(connection, rank_budgets).values(id=uuid4(), config_id=config_id, spent=NOTHING, **scope)
+    index = [budgets.config_id, *(budgets[name] for name in scope)]
+    statement = new.on_conflict_do_update(index_elements=index, set_={"config_id": new.excluded.config_id})
+    budget_id: UUID = connection.execute(statement.returning(budgets.id)).scalar_one()
+    return budget_id
+
+
+def _of_run(run_id: UUID, name: str) -> ColumnElement[str]:
+    return select(guarded_runs.c[name]).where(guarded_runs.c.id == run_id).scalar_subquery()
+
+
+def reserve(
+    connection: Connection, budget_id: UUID, run_id: UUID, config_id: str, wanted: Reservation, ceiling: Decimal
+) -> bool:
+    """Take the most that a call may cost from a budget, unless that passes the ceiling; False when nothing was taken.
+
+    The budget's row is compared and changed at once, so that of two who ask together the second sees what the first
+    took. Also False for a reservation that is there already.
+    """
+    after = _sum(budgets.spent, _usd(wanted.most))
+    known = exists().where(spendings.id == wanted.id)
+    taken = (
+        update(rank_budgets)
+        .where(budgets.id == budget_id, after <= _usd(ceiling), not_(known))
+        .values(spent=after)
+        .returning(budgets.id)
+    )
+    row = {
+        "id": wanted.id,
+        "guarded_run_id": run_id,
+        "config_id": config_id,
+        "keyword_id": wanted.keyword_id,
+        "device": wanted.device.value,
+        "reserved": wanted.most,
+    }
+    columns = [*row, "budget_id", "reserved_at"]
+    values = [literal(value, spendings[name].type) for name, value in row.items()]
+    new = insert(connection, rank_spendings)
+    if is_postgresql(connection):
+        from_budget = taken.cte("taken")
+        source = select(*values, from_budget.c.id, clock())
+        return connection.execute(new.from_select(columns, source).returning(spendings.id)).first() is not None
+    if connection.execute(taken).first() is None:
+        return False
+    connection.execute(new.values(**row, budget_id=budget_id, reserved_at=clock()))
+    return True
+
+
+def is_reserved(connection: Connection, reservation_id: UUID) -> bool:
+    """Say whether the ledger has a reservation."""
+    return connection.execute(select(spendings.id).where(spendings.id == reservation_id)).first() is not None
+
+
+def settle(connection: Connection, reservation_id: UUID, cost: Decimal) -> None:
+    """Put what a call has cost in the place of what was reserved for it; the first time counts."""
+    unsettled = (spendings.id == reservation_id) & spendings.settled_at.is_(None)
+    settled = (
+        update(rank_spendings)
+        .where(unsettled)
+        .values(spent=cost, settled_at=clock())
+        .returning(spendings.budget_id, spendings.reserved, spendings.spent)
+    )
+    if is_postgresql(connection):
+        done = settled.cte("settled")
+        correct = update(rank_budgets).where(budgets.id == done.c.budget_id)
+        connection.execute(correct.values(spent=budgets.spent - done.c.reserved + done.c.spent))
+    elif row := connection.execute(settled).first():
+        corrected = _sum(budgets.spent, _usd(row.spent - row.reserved))
+        connection.execute(update(rank_budgets).where(budgets.id == row.budget_id).values(spent=corrected))
+
+
+def note_task(connection: Connection, reservation_id: UUID, provider_task_id: str) -> None:
+    """Remember the provider's task that a reservation paid for."""
+    own = spendings.id == reservation_id
+    connection.execute(update(rank_spendings).where(own).values(provider_task_id=provider_task_id))
+
+
+def list_open_tasks(connection: Connection, budget_id: UUID) -> list[Reservation]:
+    """Give what a budget has paid for and nobody has collected, oldest first."""
+    waiting = (
+        spendings.budget_id == budget_id,
+        spendings.settled_at.is_(None),
+        spendings.provider_task_id.is_not(None),
+    )
+    statement = select(rank_spendings).where(*waiting).order_by(spendings.reserved_at, spendings.id)
+    return [_reservation(row) for row in connection.execute(statement)]
+
+
+def get_spent(connection: Connection, budget_id: UUID) -> Decimal:
+    """Give what a budget's calls have cost, those that are not settled in full."""
+    spent: Decimal = connection.execute(select(budgets.spent).where(budgets.id == budget_id)).scalar_one()
+    return spent
+
+
+def _usd(amount: Decimal) -> ColumnElement[Decimal]:
+    """An amount as a number with decimals, which PostgreSQL would otherwise take for one without exactness."""
+    return cast(literal(amount, Cost()), Cost())
+
+
+def _sum(first: ColumnElement[Decimal], second: ColumnElement[Decimal]) -> ColumnElement[Decimal]:
+    """A sum without the crumbs that SQLite's floating point leaves: 0.1 and 0.2 are 0.3."""
+    return func.round(first + second, DIGITS, type_=Cost())
+
+
+def _reservation(row: Row[Any]) -> Reservation:
+    return Reservation(
+        id=row.id,
+        keyword_id=row.keyword_id,
+        device=Device(row.device),
+        most=row.reserved,
+        provider_task_id=row.provider_task_id,
+    )
