@@ -11,7 +11,12 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "airflow-provider-rankguard",
         "name": "Rank Guard",
         "description": "At most one active run per key, however it was started.",
-        "hooks": [{"integration-name": "Rank Guard", "python-modules": ["airflow_rankguard.hooks.rankguard"]}],
+        "hooks": [
+            {
+                "integration-name": "Rank Guard",
+                "python-modules": ["airflow_rankguard.hooks.rankguard", "airflow_rankguard.hooks.dataforseo"],
+            }
+        ],
         "operators": [
             {
                 "integration-name": "Rank Guard",

@@ -21,11 +21,29 @@ with DAG(
     "rank_check",
     schedule=None,
     catchup=False,
-    params={"config_id": Param(type="string", title="Config", description="The id of a config: rankguard config list")},
+    params={
+        "config_id": Param(type="string", title="Config", description="The id of a config: rankguard config list"),
+        "dataforseo_conn_id": Param(
+            None,
+            type=["null", "string"],
+            description="The connection to DataForSEO, which costs money; else recordings",
+        ),
+        "max_cost": Param(
+            None,
+            type=["null", "number"],
+            minimum=0,
+            description="The most that this run may pay, in US dollars; else what the config's schedule says",
+        ),
+    },
     tags=["rankguard"],
     doc_md=__doc__,
 ):
     with RankGuardTaskGroup("guarded", kind="rank_check", resource="{{ params.config_id }}", on_conflict="skip"):
-        check = RankCheckOperator(task_id="check", config_id="{{ params.config_id }}")
+        check = RankCheckOperator(
+            task_id="check",
+            config_id="{{ params.config_id }}",
+            dataforseo_conn_id="{{ params.dataforseo_conn_id or '' }}",
+            max_cost="{{ '' if params.max_cost is none else params.max_cost }}",
+        )
 
     summarize(check.output)  # type: ignore[arg-type]  # Airflow hands over the result that it stands for

@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import product
 from typing import TYPE_CHECKING
 
-from airflow_rankguard.rank.errors import SerpError
+from airflow_rankguard.rank.errors import SerpError, SourceStopped
 from airflow_rankguard.rank.positions import find_position
 from airflow_rankguard.rank.serp import SerpQuery
 from airflow_rankguard.rank.values import KeywordFailure, Progress, Snapshot
@@ -24,14 +24,20 @@ BATCH = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
-    """The end of a rank check: how far it came, and what could not be checked, earlier tries included."""
+    """The end of a rank check: how far it came, and what could not be checked, earlier tries included.
+
+    :param stopped: why the source gave no more pages before everything was asked; None when everything was.
+    """
 
     progress: Progress
     failures: tuple[KeywordFailure, ...]
+    stopped: SourceStopped | None = None
 
     def __str__(self) -> str:
         progress = self.progress
         text = f"{progress.checked} of {progress.total} checked for {progress.cost.normalize():f} USD"
+        if self.stopped:
+            text += f", {progress.total - progress.checked - progress.failed} not asked: {self.stopped}"
         if not self.failures:
             return text
         reasons = "; ".join(f"{bad.keyword} on {bad.device}: {bad.reason}" for bad in self.failures)
@@ -48,22 +54,27 @@ def check(
     spent: Decimal = Decimal(0),
     batch: int = BATCH,
 ) -> Summary:
-    """Measure each keyword on each device that is not measured yet; a bad keyword does not stop the rest.
+    """Measure each keyword on each device that is not measured yet; only a source that stops ends it early.
 
     :param write: called with a batch of snapshots and the progress that includes them. The first call has no
         snapshots: who may not write any more learns it before the first paid search. What it raises ends the
         check.
     :param done: what earlier tries of this run measured: None, or the reason why it could not be checked.
     :param spent: what they have cost, in US dollars.
-    :param batch: snapshots per write.
+    :param batch: snapshots per write; with 1 each paid page is kept, and the right to go on asked for, at once.
     """
     reasons = dict(done or {})
     todo = [pair for pair in product(keywords, config.devices) if (pair[0].id, pair[1]) not in reasons]
     progress = _so_far(reasons, len(todo), spent)
     write((), progress)
     pending: list[Snapshot] = []
+    stopped = None
     for keyword, device in todo:
-        snapshot, cost = _measure(config, keyword, device, source)
+        try:
+            snapshot, cost = _measure(config, keyword, device, source)
+        except SourceStopped as stop:
+            stopped = stop
+            break
         reasons[keyword.id, device] = snapshot.reason
         progress = progress.after(snapshot, cost)
         pending.append(snapshot)
@@ -72,7 +83,7 @@ def check(
             pending = []
     if pending:
         write(pending, progress)
-    return Summary(progress=progress, failures=_failures(reasons, keywords))
+    return Summary(progress=progress, failures=_failures(reasons, keywords), stopped=stopped)
 
 
 def _so_far(reasons: Mapping[Pair, str | None], todo: int, spent: Decimal) -> Progress:
@@ -87,6 +98,7 @@ def _measure(config: RankConfig, keyword: Keyword, device: Device, source: SerpS
         location_code=config.location_code,
         language_code=config.language_code,
         depth=config.depth,
+        keyword_id=keyword.id,
     )
     unchecked = Snapshot(keyword_id=keyword.id, device=device, depth=config.depth)
     try:

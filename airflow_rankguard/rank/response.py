@@ -16,6 +16,9 @@ NO_RESULTS = 40102
 """The search was made and found nothing: a page without elements (docs.dataforseo.com/v3/appendix/errors)."""
 
 LAST_PLACE = 1_000_000
+LARGEST_COST = 1000
+"""In US dollars, for one answer; a larger one is no price."""
+
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # No database takes these, and one would lose its whole batch.
 
 T = TypeVar("T")
@@ -33,6 +36,39 @@ def tasks_of(answer: object) -> tuple[dict[str, Any], ...]:
     return tuple(_typed(task, dict, f"tasks[{place}]") for place, task in enumerate(tasks))
 
 
+def task_of(answer: object) -> dict[str, Any]:
+    """Open the envelope of the answer to one search.
+
+    :raises SerpError: as for ``tasks_of``, or it has not exactly one task.
+    """
+    tasks = tasks_of(answer)
+    if len(tasks) != 1:
+        raise SerpError(f"wrong shape: {len(tasks)} tasks for one search")
+    return tasks[0]
+
+
+def status_of(record: object) -> tuple[int, str]:
+    """Read the provider's code of an answer or a task, and the same with its words.
+
+    :raises SerpError: it does not say it, or says it in another shape.
+    """
+    code = _field(record, "status_code", int)
+    return code, f"{code} {_optional(record, 'status_message', str) or ''}".strip()
+
+
+def cost_of(answer: object) -> Decimal | None:
+    """Read what an answer cost altogether, in US dollars; None when it does not say so."""
+    records = [answer]
+    if isinstance(answer, dict) and isinstance(answer.get("tasks"), list):
+        records += answer["tasks"]
+    costs = [_amount(record["cost"]) for record in records if isinstance(record, dict) and "cost" in record]
+    told = [cost for cost in costs if cost is not None]
+    if not told or len(told) < len(costs):
+        return None
+    # The envelope's is the sum of its tasks'; where a half answer contradicts itself, the larger one counts.
+    return max(told[0], sum(told[1:], Decimal(0)))
+
+
 def search_of(task: dict[str, Any]) -> tuple[str, Device]:
     """Read what a task was asked to search: the keyword in its one spelling, and the device.
 
@@ -41,15 +77,20 @@ def search_of(task: dict[str, Any]) -> tuple[str, Device]:
     data = _field(task, "data", dict)
     raw = _field(data, "device", str)
     try:
-        return normalise_keyword(_field(data, "keyword", str)), Device(raw)
-    except BadKeyword as error:
-        raise SerpError(f"wrong shape: keyword is {error}") from error
+        return _keyword(_field(data, "keyword", str)), Device(raw)
     except ValueError as error:
         raise SerpError(f"wrong shape: device is {raw!r}") from error
 
 
+def _keyword(raw: str) -> str:
+    try:
+        return normalise_keyword(raw)
+    except BadKeyword as error:
+        raise SerpError(f"wrong shape: keyword is {error}") from error
+
+
 def page_of(task: dict[str, Any]) -> SerpResult:
-    """Read the result page of a task.
+    """Read the result page of a task; its keyword is the one that the page says it was found for.
 
     :raises SerpError: the task failed (with the provider's code and words), or has another shape.
     """
@@ -63,10 +104,10 @@ def page_of(task: dict[str, Any]) -> SerpResult:
         if len(results) != 1:
             raise SerpError(f"wrong shape: {len(results)} results for one search")
         return SerpResult(
-            keyword=keyword,
             device=device,
             location_code=_field(results[0], "location_code", int),
             language_code=_field(results[0], "language_code", str),
+            keyword=_keyword(_optional(results[0], "keyword", str) or keyword),
             items=_items(results[0]),
             cost=cost,
         )
@@ -90,9 +131,9 @@ def _item(item: object) -> SerpItem:
 
 
 def _check_status(record: object) -> None:
-    code = _field(record, "status_code", int)
+    code, words = status_of(record)
     if code != OK:
-        raise SerpError(f"{code} {_optional(record, 'status_message', str) or ''}".strip())
+        raise SerpError(words)
 
 
 def _place(item: object, name: str) -> int:
@@ -104,13 +145,18 @@ def _place(item: object, name: str) -> int:
 
 def _cost(task: dict[str, Any]) -> Decimal:
     told = task.get("cost") or 0
+    cost = _amount(told)
+    if cost is None:
+        raise SerpError(f"wrong shape: cost is {told!r:.60}")
+    return cost
+
+
+def _amount(told: object) -> Decimal | None:
     try:
         cost = Decimal(str(told))
     except InvalidOperation:
-        cost = Decimal("NaN")
-    if not cost.is_finite() or cost < 0:
-        raise SerpError(f"wrong shape: cost is {told!r}")
-    return cost
+        return None
+    return cost if cost.is_finite() and 0 <= cost <= LARGEST_COST else None
 
 
 def _field(record: object, name: str, kind: type[T]) -> T:

@@ -11,13 +11,17 @@ from airflow_rankguard.rank.values import Device
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SerpQuery:
-    """One search: what, from which device, where, in which language, and how many results."""
+    """One search: what, from which device, where, in which language, and how many results.
+
+    :param keyword_id: the keyword's number, for a source that keeps accounts; 0 where it has none.
+    """
 
     keyword: str
     device: Device
     location_code: int
     language_code: str
     depth: int
+    keyword_id: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,5 +77,6 @@ class SerpSource(Protocol):
         """Give the result page of one search.
 
         :raises SerpError: this one search has no page; the check notes the reason and goes on with the next.
+        :raises SourceStopped: nor has any other in this check, which keeps what it has and says why it ends.
         """
         ...

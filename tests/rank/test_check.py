@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from airflow_rankguard.rank.check import check
-from airflow_rankguard.rank.errors import SerpError
+from airflow_rankguard.rank.errors import SerpError, SourceStopped
 from airflow_rankguard.rank.keywords import Keyword
 from airflow_rankguard.rank.serp import SerpItem, SerpQuery, SerpResult
 from airflow_rankguard.rank.values import Device, KeywordFailure, Progress, RankConfig, Snapshot
@@ -114,6 +114,26 @@ def test_who_may_not_write_asks_for_nothing(shop: RankConfig) -> None:
     with pytest.raises(PermissionError, match="lost"):
         check(shop, KEYWORDS, source, refuse)
     assert source.asked == []
+
+
+@pytest.mark.parametrize("batch", [1, 4, 10])
+def test_a_source_that_stops_ends_the_check(shop: RankConfig, batch: int) -> None:
+    """What it gave before is written, nothing is asked after it, and the summary says how much is missing and why."""
+
+    class Stopping(Shelf):
+        def fetch(self, query: SerpQuery) -> SerpResult:
+            if len(self.asked) == 5:
+                raise SourceStopped("the money is gone")
+            return super().fetch(query)
+
+    source, book = Stopping(bad={"b"}), Book()
+    summary = check(shop, KEYWORDS, source, book.write, batch=batch)
+    assert len(book.snapshots) == len(source.asked) == 5
+    assert book.progress[-1] == summary.progress == Progress(total=10, checked=3, failed=2, cost=5 * CENT)
+    assert str(summary) == (
+        "3 of 10 checked for 0.05 USD, 5 not asked: the money is gone, 2 could not be checked:"
+        " b on desktop: out of stock; b on mobile: out of stock"
+    )
 
 
 def test_a_source_that_breaks_ends_the_check(shop: RankConfig) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_rankguard.rank.errors import SerpError
-from airflow_rankguard.rank.response import page_of, search_of, tasks_of
+from airflow_rankguard.rank.response import cost_of, page_of, search_of, status_of, task_of, tasks_of
 from airflow_rankguard.rank.serp import SerpItem
 from airflow_rankguard.rank.values import Device
 
@@ -48,6 +48,12 @@ def test_a_page_is_read() -> None:
     assert page.items == (SerpItem(type="organic", rank_group=1, rank_absolute=2, domain="a.nl", url="https://a.nl/"),)
 
 
+def test_a_page_is_about_what_it_was_found_for() -> None:
+    """Whatever the task was given; where the page does not say it, the task's keyword stands for it."""
+    assert page_of(changed("result.0.keyword", "FIETS")).keyword == "fiets"
+    assert page_of(changed("result.0.keyword", None)).keyword == "laptop"
+
+
 def test_a_page_without_elements_is_a_page() -> None:
     """Null elements, and the provider's code for a search that found nothing, are answers."""
     assert page_of(changed("result.0.items", None)).items == ()
@@ -78,6 +84,8 @@ def test_a_failed_answer_says_why() -> None:
         ("data", None, "data"),
         ("data.keyword", "\u200b", "keyword"),
         ("data.device", "fridge", "device"),
+        ("result.0.keyword", 7, "keyword"),
+        ("result.0.keyword", "\u200b", "keyword"),
         ("result", [], "0 results"),
         ("result", None, "result"),
         ("result", ["page"], "location_code"),
@@ -103,6 +111,10 @@ def test_any_json_is_read_or_refused(answer: Any) -> None:
     """Whatever a provider sends, the one error that may come out is SerpError."""
     for read in (
         tasks_of,
+        task_of,
+        status_of,
+        cost_of,
+        lambda task: cost_of({"tasks": task, "cost": task}),
         lambda task: search_of({"data": task}),
         lambda task: page_of(TASK | {"result": task}),
     ):

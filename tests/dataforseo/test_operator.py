@@ -1,0 +1,125 @@
+"""The rank check's operator with an account at the provider: what it pays for, where it stops, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from sqlalchemy import Engine
+
+from airflow_rankguard import fence
+from airflow_rankguard.fence import CurrentGuard
+from airflow_rankguard.operators.rank_check import RankCheckOperator
+from airflow_rankguard.rank import dataforseo, store
+from airflow_rankguard.rank.schedule import Schedule
+from airflow_rankguard.rank.values import RankConfig
+from tests.answers import Answers
+from tests.databases import Database
+from tests.dataforseo.conftest import Connect
+from tests.dataforseo.provider import Provider, failed, http, refused
+from tests.guard.stage import Stage, key
+
+pytestmark = pytest.mark.backends("sqlite")
+
+KEYWORDS = ("a", "b", "c")
+# A search of twenty results costs 0.0035 at most, by the price list, and 0.002 at the tests' provider.
+ROOM_FOR_TWO = "0.006"
+
+Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def stage(engine: Engine) -> Iterator[Stage]:
+    """A task's process that is inside a run that holds the key."""
+    stage = Stage(engine, Answers())
+    stage.held()
+    presence = stage.enter().presence
+    fence._inside.append(CurrentGuard(key=key(), token=presence.token, guard=stage.guard, presence=presence))
+    yield stage
+    fence.leave()
+
+
+@pytest.fixture
+def run(stage: Stage, database: Database, connect: Connect, shop: RankConfig, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a try of the operator, with its connections in place and three keywords to check."""
+    connect()
+    extra = json.dumps({"deployment": "test"})
+    guarded = Connection(conn_id="x", conn_type="sqlite", host=database.task_url.database, extra=extra)
+    monkeypatch.setenv("AIRFLOW_CONN_RANKGUARD_DEFAULT", guarded.as_json())
+    monkeypatch.setattr(dataforseo, "BACK_OFF", lambda _: 0)
+    with stage.engine.begin() as connection:
+        store.add_config(connection, shop)
+        store.import_keywords(connection, shop.id, KEYWORDS)
+
+    def made(**arguments: Any) -> dict[str, Any]:
+        task = RankCheckOperator(task_id="check", config_id=shop.id, dataforseo_conn_id="serp", **arguments)
+        return task.execute({})
+
+    return made
+
+
+def test_every_keyword_is_paid_for_once(run: Run, provider: Provider) -> None:
+    """A first try checks all; a second one, such as after a lost answer, finds everything there and pays nothing."""
+    told = run(max_cost="1")
+    assert (told["checked"], told["failed"], told["stopped"], told["cost"]) == (3, 0, None, "0.006000")
+    assert run(max_cost="1")["checked"] == 3
+    assert provider.paid == {(keyword, "desktop"): 1 for keyword in KEYWORDS}
+
+
+def test_at_the_ceiling_it_keeps_what_it_has_and_says_so(run: Run, provider: Provider) -> None:
+    """The next call could pass the ceiling: it is not made, the task succeeds and names what was not asked."""
+    told = run(max_cost=ROOM_FOR_TWO)
+    assert (told["checked"], told["total"]) == (2, 3)
+    assert "of at most 0.006 USD are spent" in told["stopped"]
+    assert provider.due <= Decimal(ROOM_FOR_TWO)
+    assert run(max_cost="0.0095")["checked"] == 3
+
+
+@pytest.mark.parametrize(("scheduled", "checked"), [(None, 0), (Decimal(ROOM_FOR_TWO), 2)])
+def test_without_its_own_ceiling_that_of_the_schedule_counts(
+    run: Run, stage: Stage, shop: RankConfig, provider: Provider, scheduled: Decimal | None, checked: int
+) -> None:
+    """And where the schedule has none either, nothing is paid for."""
+    with stage.engine.begin() as connection:
+        store.set_schedule(connection, shop.id, Schedule(every="daily"), max_cost=scheduled)
+    assert run(max_cost="")["checked"] == checked
+    assert provider.paid.total() == checked
+
+
+def test_a_refused_account_fails_without_a_retry(run: Run, provider: Provider) -> None:
+    """Somebody has to act: another try would be refused as well."""
+    provider.fails("b", refused(40200, "Payment Required."))
+    with pytest.raises(AirflowFailException, match="refuses this account: 40200"):
+        run(max_cost=1)
+    assert provider.paid == {("a", "desktop"): 1}
+
+
+def test_a_provider_that_is_away_fails_for_a_retry_that_goes_on(run: Run, provider: Provider) -> None:
+    """What was paid for is kept, and the retry asks for the rest alone."""
+    provider.fails("b", *[http(503)] * dataforseo.TRIES)
+    with pytest.raises(AirflowException, match="takes no call now") as away:
+        run(max_cost=1)
+    assert not isinstance(away.value, AirflowFailException)
+    assert run(max_cost=1)["checked"] == 3
+    assert provider.paid == {(keyword, "desktop"): 1 for keyword in KEYWORDS}
+
+
+def test_what_could_not_be_checked_has_its_reason(run: Run, provider: Provider) -> None:
+    """A search that failed at the provider stops no other."""
+    provider.fails("b", failed(40501, "Invalid Field: 'keyword'."))
+    told = run(max_cost=1)
+    assert (told["checked"], told["failed"]) == (2, 1)
+    assert told["failures"] == ["b on desktop: 40501 Invalid Field: 'keyword'."]
+
+
+@pytest.mark.parametrize("amount", ["some", "-1", "NaN"])
+def test_a_ceiling_that_is_no_amount_is_refused(run: Run, provider: Provider, amount: str) -> None:
+    """Before anything is paid for."""
+    with pytest.raises(AirflowFailException, match=f"max_cost is an amount of US dollars from 0, not '{amount}'"):
+        run(max_cost=amount)
+    assert not provider.calls
