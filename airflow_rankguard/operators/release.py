@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 FAILED_STATES = frozenset({"failed", "upstream_failed"})
 KEY_PARTS = ("kind", "resource", "tenant")
+FAILED_METRIC = "rankguard.release_failed"
 NOT_GIVEN_BACK = (
     "%s was not given back: the guard database cannot be used. A retry tries again; without one the key is freed when"
     " somebody wants it, or by the sweep, once Airflow says that this run has ended."
@@ -55,9 +56,12 @@ class RankGuardReleaseOperator(BaseOperator):
         :returns: what happened, in a sentence.
         :raises StillInside: somebody was inside for longer than the patience; the retry goes on waiting.
         :raises DatabaseUnavailable: the guard database cannot be reached; the key stays held until a retry gives it
-            back, or until somebody wants it and Airflow says that this run has ended.
+            back, or until somebody wants it and Airflow says that this run has ended. Each such try is warned about
+            and counted by Airflow's metric ``rankguard.release_failed``.
         """
         # Parsing a DAG needs none of these.
+        from airflow.sdk.observability.stats import Stats  # noqa: PLC0415
+
         from airflow_rankguard.guard.errors import DatabaseUnavailable  # noqa: PLC0415
         from airflow_rankguard.guard.values import GuardKey  # noqa: PLC0415
         from airflow_rankguard.holder import member_of, taken_by  # noqa: PLC0415
@@ -70,6 +74,7 @@ class RankGuardReleaseOperator(BaseOperator):
                 said = self._release(taken, context)
             except DatabaseUnavailable:
                 self.log.warning(NOT_GIVEN_BACK, GuardKey(**{part: taken[part] for part in KEY_PARTS}))
+                Stats.incr(FAILED_METRIC)
                 raise
         self.log.info("%s", said)
         return said

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 from airflow.sdk import DAG, Connection
 from airflow.sdk.execution_time import task_runner
+from airflow.sdk.observability.stats import Stats
 
 from airflow_rankguard.guard.errors import DatabaseUnavailable
 from airflow_rankguard.operators.rankguard import RankGuardAcquireOperator, RankGuardReleaseOperator
@@ -49,8 +51,12 @@ def nothing_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", Supervisor(), raising=False)
 
 
-def test_a_key_that_cannot_be_given_back_is_warned_about(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_that_cannot_be_given_back_is_warned_about_and_counted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The try fails, for the retry; the warning names the key and says what frees it when there is none."""
+    count = create_autospec(Stats.incr)
+    monkeypatch.setattr(Stats, "incr", count)
     release, context = release_of(TAKEN)
     with pytest.raises(DatabaseUnavailable):
         release.execute(context)
@@ -58,6 +64,7 @@ def test_a_key_that_cannot_be_given_back_is_warned_about(capsys: pytest.CaptureF
     assert "warning" in line
     assert "rank_check/42 was not given back" in line
     assert "once Airflow says that this run has ended" in line
+    count.assert_called_once_with("rankguard.release_failed")
 
 
 def test_a_run_that_took_nothing_needs_no_database() -> None:
