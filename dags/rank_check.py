@@ -14,7 +14,9 @@ from airflow_rankguard.operators.rank_check import RankCheckOperator
 def summarize(result: dict[str, Any]) -> str:
     """Say in one line how the check went."""
     failures = "".join(f"\n  {failure}" for failure in result["failures"])
-    return f"{result['config_id']}: {result['checked']} of {result['total']} checked for {result['cost']} USD{failures}"
+    stopped = f"\n  stopped: {result['stopped']}" if result["stopped"] else ""
+    counts = f"{result['checked']} of {result['total']} checked for {result['cost']} USD"
+    return f"{result['config_id']}: {counts}{stopped}{failures}"
 
 
 with DAG(

@@ -172,7 +172,8 @@ CONFIGS = Group(
             _option(
                 "--max-cost",
                 type=arguments.usd,
-                help="claim no check that costs more US dollars, where the claiming DAG says what a unit costs",
+                help="the most that a scheduled check may pay, in US dollars: without it none pays anything, and where"
+                " the claiming DAG says what a unit costs none that would cost more is claimed",
             ),
         ),
         _verb(

@@ -11,15 +11,13 @@ from airflow.sdk import BaseHook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from decimal import Decimal
-    from uuid import UUID
 
     import httpx
     from airflow.sdk import Connection
 
     from airflow_rankguard.guard.database import Database
     from airflow_rankguard.rank.dataforseo import DataForSeoSource
-    from airflow_rankguard.rank.spending import Reservation
+    from airflow_rankguard.rank.spending import Reservation, Spending
 
 DEFAULT_CONN_ID = "dataforseo_default"
 DEFAULT_HOST = "api.dataforseo.com"
@@ -100,27 +98,17 @@ class DataForSeoHook(BaseHook):
 
     @contextmanager
     def open_source(
-        self,
-        database: Database,
-        run_id: UUID,
-        config_id: str,
-        ceiling: Decimal | None,
-        *,
-        assert_held: Callable[[], None],
+        self, spending: Spending, database: Database, *, assert_held: Callable[[], None]
     ) -> Iterator[DataForSeoSource[Reservation]]:
-        """Open the live search for one run of a config, within its ceiling and the account's calls per minute.
+        """Open the live search, within what a run may spend and the account's calls per minute.
 
-        :param database: has the ledger and the account's pace.
-        :param run_id: the guarded run that pays.
-        :param ceiling: the most that its DagRun may cost, in US dollars; None lets it spend nothing.
+        :param database: has the account's pace.
         :param assert_held: raises when this process may not go on: ``current_guard()``'s.
         """
         # Parsing a DAG needs none of these.
         from airflow_rankguard.rank.dataforseo import DataForSeoSource  # noqa: PLC0415
         from airflow_rankguard.rank.rate import Rate  # noqa: PLC0415
-        from airflow_rankguard.rank.spending import Spending  # noqa: PLC0415
 
-        spending = Spending(database, run_id, config_id, ceiling)
         with self.get_conn() as client:
             yield DataForSeoSource(client, spending, Rate(database, self.account), assert_held=assert_held)
 

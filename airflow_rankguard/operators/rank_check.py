@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow_rankguard.hooks.rankguard import RankGuardHook
     from airflow_rankguard.rank.check import Summary
     from airflow_rankguard.rank.serp import SerpSource
-    from airflow_rankguard.rank.values import Progress, Snapshot
+    from airflow_rankguard.rank.values import Pair, Progress, Snapshot
 
 __all__ = ["RankCheckClaimDueOperator", "RankCheckOperator"]
 
@@ -110,7 +110,6 @@ class RankCheckOperator(BaseOperator):
     def _check(self, guard: CurrentGuard, hook: RankGuardHook) -> Summary:
         from airflow_rankguard.rank import store  # noqa: PLC0415
         from airflow_rankguard.rank.check import check  # noqa: PLC0415
-        from airflow_rankguard.rank.errors import SourceAway, SourceRefused  # noqa: PLC0415
 
         run_id, engine = guard.presence.guarded_run_id, hook.engine
         with engine.begin() as connection:
@@ -128,9 +127,10 @@ class RankCheckOperator(BaseOperator):
             self.log.info("%s: %s of %s checked", config.id, progress.checked + progress.failed, progress.total)
 
         batch = 1 if self._pays else self.batch
-        with self._pages(guard, hook, config.id, ceiling) as source:
-            summary = check(config, keywords, source, write, done=done, spent=run.progress.cost, batch=batch)
-        if not isinstance(summary.stopped, SourceAway | SourceRefused):
+        with self._pages(guard, hook, config.id, ceiling) as (source, lost):
+            known = lost | done
+            summary = check(config, keywords, source, write, done=known, spent=run.progress.cost, batch=batch)
+        if summary.stopped is None:
             with engine.begin() as connection:
                 guard.protect(connection)
                 store.finish_run(connection, run_id)
@@ -143,22 +143,24 @@ class RankCheckOperator(BaseOperator):
     @contextmanager
     def _pages(
         self, guard: CurrentGuard, hook: RankGuardHook, config_id: str, scheduled: Decimal | None
-    ) -> Iterator[SerpSource]:
-        """Open the source of result pages.
+    ) -> Iterator[tuple[SerpSource, dict[Pair, str | None]]]:
+        """Open the source of result pages; with it come the searches that must not be paid for again, and why.
 
         :param scheduled: the ceiling of the config's schedule.
         """
         if not self._pays:
-            yield self.source or self._recorded()
+            yield self.source or self._recorded(), {}
             return
         from airflow_rankguard.guard.database import Database  # noqa: PLC0415
         from airflow_rankguard.hooks.dataforseo import DataForSeoHook  # noqa: PLC0415
+        from airflow_rankguard.rank.hearing import LOST  # noqa: PLC0415
+        from airflow_rankguard.rank.spending import Spending  # noqa: PLC0415
 
         ceiling = scheduled if self.max_cost in (None, "") else _usd(self.max_cost)
         provider, ledger = DataForSeoHook(str(self.dataforseo_conn_id)), Database(hook.engine, hook.timings)
-        run_id = guard.presence.guarded_run_id
-        with provider.open_source(ledger, run_id, config_id, ceiling, assert_held=guard.assert_held) as source:
-            yield source
+        spending = Spending(ledger, guard.presence.guarded_run_id, config_id, ceiling)
+        with provider.open_source(spending, ledger, assert_held=guard.assert_held) as source:
+            yield source, dict.fromkeys(spending.lost(), LOST)
 
     def _recorded(self) -> SerpSource:
         from airflow_rankguard.rank.recorded import RecordedSource  # noqa: PLC0415
@@ -174,10 +176,14 @@ class RankCheckOperator(BaseOperator):
 
 
 def _usd(told: object) -> Decimal:
+    from airflow_rankguard.rank.values import LARGEST_AMOUNT  # noqa: PLC0415 - parsing a DAG needs none of it
+
     try:
         amount = Decimal(str(told))
     except InvalidOperation:
         amount = Decimal("NaN")
-    if not amount.is_finite() or amount < 0:
-        raise AirflowFailException(f"max_cost is an amount of US dollars from 0, not {told!r}.")
+    if not amount.is_finite() or not 0 <= amount < LARGEST_AMOUNT:
+        raise AirflowFailException(
+            f"max_cost is an amount of US dollars from 0 to below {LARGEST_AMOUNT}, not {told!r}."
+        )
     return amount

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 FAILED_STATES = frozenset({"failed", "upstream_failed"})
-KEY_PARTS = ("kind", "resource", "tenant")
 FAILED_METRIC = "rankguard.release_failed"
 NOT_GIVEN_BACK = (
     "%s was not given back: the guard database cannot be used. A retry tries again; without one the key is freed when"
@@ -64,7 +63,7 @@ class RankGuardReleaseOperator(BaseOperator):
 
         from airflow_rankguard.guard.errors import DatabaseUnavailable  # noqa: PLC0415
         from airflow_rankguard.guard.values import GuardKey  # noqa: PLC0415
-        from airflow_rankguard.holder import member_of, taken_by  # noqa: PLC0415
+        from airflow_rankguard.holder import KEY_PARTS, member_of, taken_by  # noqa: PLC0415
 
         taken = taken_by(context, self.acquire_task_id, member_of(context).map_index)
         if taken is None:

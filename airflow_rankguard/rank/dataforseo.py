@@ -36,6 +36,9 @@ BACK_OFF = wait_exponential(multiplier=2, max=32) + wait_random(0, 1)
 """A little over a minute in all: the provider counts calls by the minute."""
 
 NOTHING_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+UNUSABLE = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
+FRUITLESS = 3
+"""So many searches without an answer in a row, and the check is not the one to go on."""
 
 R = TypeVar("R")
 
@@ -116,8 +119,8 @@ class DataForSeoSource(Generic[R]):
 
     :param client: knows the provider's address and the account; from ``DataForSeoHook().get_conn()``.
     :param budget: is asked before each call, and told the price after it.
-    :param pace: is asked before that.
-    :param assert_held: is called between the two, and raises when this process may not go on: ``current_guard()``'s.
+    :param pace: is asked then, so that the call follows at once.
+    :param assert_held: is called last, and raises when this process may not go on: ``current_guard()``'s.
     :param sleep: how to wait before a call that cost nothing is made again.
     """
 
@@ -132,15 +135,20 @@ class DataForSeoSource(Generic[R]):
     ) -> None:
         self.client, self.budget, self.pace = client, budget, pace
         self.assert_held, self.sleep = assert_held, sleep
+        self._heard: Action | None = None
+        self._fruitless = 0
 
     def fetch(self, query: SerpQuery) -> SerpResult:
         """Search.
 
         :raises SerpError: this search gave no page; with what it cost.
         :raises SourceRefused: the provider refuses the account or the address.
-        :raises SourceAway: the provider could not be reached or took no more calls, or the pace let none through.
+        :raises SourceAway: the provider could not be reached, took no more calls or answered none of the last searches,
+            or the pace let none through.
         :raises SourceStopped: the budget has no room for this call.
         """
+        if self._fruitless == FRUITLESS:
+            raise SourceAway(f"DataForSEO has answered none of the last {FRUITLESS} searches.")
         tries = Retrying(
             stop=stop_after_attempt(TRIES),
             wait=BACK_OFF,
@@ -148,20 +156,36 @@ class DataForSeoSource(Generic[R]):
             sleep=self.sleep,
             reraise=True,
         )
+        self._heard = None
         try:
             return tries(self._ask, query)
         except _Again as again:
             raise again.end from again
+        finally:
+            self._count()
+
+    def _count(self) -> None:
+        is_fruitless = self._heard in (Action.LOST, Action.RETRY)
+        self._fruitless = self._fruitless + 1 if is_fruitless else 0
 
     def _ask(self, query: SerpQuery) -> SerpResult:
         most = price_of(query)
-        self._wait()
-        self.assert_held()
         reservation = self._reserve(query, most)
+        self._make_ready(reservation)
         heard = self._call(query)
+        self._heard = heard.action
         if heard.cost is not None:
             self.budget.settle(reservation, heard.cost)
         return _result(heard, query, most if heard.cost is None else heard.cost)
+
+    def _make_ready(self, reservation: R) -> None:
+        """Wait for a permit and ask whether the key is held; when there will be no call, none is paid for."""
+        try:
+            self._wait()
+            self.assert_held()
+        except Exception:
+            self.budget.settle(reservation, Decimal(0))
+            raise
 
     def _wait(self) -> None:
         try:
@@ -182,6 +206,8 @@ class DataForSeoSource(Generic[R]):
             response = self.client.post(LIVE, json=[post_of(query)])
         except NOTHING_SENT as error:
             return Heard(action=Action.WAIT, reason=f"cannot connect: {error}", cost=Decimal(0))
+        except UNUSABLE as error:
+            return Heard(action=Action.GIVE_UP, reason=f"cannot call: {error}", cost=Decimal(0))
         except httpx.RequestError as error:
             return Heard(action=Action.LOST, reason=f"{LOST} ({type(error).__name__})", cost=None)
         return hear(response.status_code, response.content)

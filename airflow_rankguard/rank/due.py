@@ -15,7 +15,7 @@ class DueConfig:
     """A config whose due time has come, as it was seen.
 
     :param units: its keywords in use times its devices: what a check measures.
-    :param max_cost: the most that a scheduled check may cost, in US dollars; None lets it pay for nothing.
+    :param max_cost: the most that a scheduled check may cost, in US dollars; None refuses no claim for its cost.
     :param turn: since when it stands in line: its due time, or when it was last given back or left due by an error.
     :param seen_at: when it was seen, by the database's clock.
     """

@@ -113,7 +113,7 @@ class CeilingReached(RankError):
         else:
             said = (
                 f"{_usd(spent)} of at most {_usd(ceiling)} are spent or reserved, so a call that may cost {_usd(most)}"
-                " is not made. What is there is kept; raise the ceiling (max_cost) and clear the task to go on."
+                " is not made. What is there is kept; for the rest start a new run with a higher ceiling (max_cost)."
             )
         super().__init__(said)
         self.spent, self.most, self.ceiling = spent, most, ceiling

@@ -34,8 +34,7 @@ class Action(Enum):
 
 BY_STATUS = {
     **dict.fromkeys((301, 302, 303, 307, 308, 401, 402, 403, 404), Action.GIVE_UP),
-    **dict.fromkeys((429, 503), Action.WAIT),
-    500: Action.RETRY,
+    429: Action.WAIT,
 }
 """HTTP's; those of a proxy as well, which may have lost what the provider did: any other leaves the outcome open."""
 
@@ -88,7 +87,7 @@ def hear(status: int, body: bytes) -> Heard:
         return Heard(action=action, reason=f"HTTP {status} {HTTPStatus(status).phrase}", cost=Decimal(0))
     try:
         answer = json.loads(body, parse_float=Decimal)
-    except (ValueError, RecursionError):
+    except (ValueError, ArithmeticError, RecursionError):
         return Heard(action=Action.LOST, reason=f"{LOST} (not JSON)", cost=None)
     try:
         return _read(answer)

@@ -24,7 +24,7 @@ TICK = 0.001
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pace:
+class Spacing:
     """How turns are spaced so that no minute, wherever it begins, sees more calls than it may.
 
     A turn permits a few calls at once. Those of a window are made in turns that begin within the window, or before it
@@ -85,7 +85,7 @@ class Rate:
     ) -> None:
         self._database = database
         self._account = account
-        self._pace = Pace(calls=per_minute, minute=minute)
+        self._spacing = Spacing(calls=per_minute, minute=minute)
         self._sleep, self._stopwatch = sleep, stopwatch
         self._permits, self._good_until, self._size = 0, float("-inf"), 1
 
@@ -96,8 +96,8 @@ class Rate:
         :raises DatabaseUnavailable: the guard database cannot be used; no call may be made.
         :raises ValueError: one turn does not permit so many calls.
         """
-        if not 1 <= calls <= self._pace.batch:
-            raise ValueError(f"One turn permits 1 to {self._pace.batch} calls, not {calls}.")
+        if not 1 <= calls <= self._spacing.batch:
+            raise ValueError(f"One turn permits 1 to {self._spacing.batch} calls, not {calls}.")
         for _ in range(self._database.timings.rounds):
             if self._permits < calls or self._is_too_late():
                 self._take(calls)
@@ -111,10 +111,10 @@ class Rate:
 
     def _take(self, calls: int) -> None:
         """Take a turn and wait for it: twice as long a one when the last was used up in time, else the shortest."""
-        self._size = 1 if self._is_too_late() else min(2 * self._size, self._pace.batch)
+        self._size = 1 if self._is_too_late() else min(2 * self._size, self._spacing.batch)
         permits = max(calls, self._size)
         asked = self._stopwatch()
-        wait = self._database.statement(store.take_permits, self._account, self._pace.step(permits))
+        wait = self._database.statement(store.take_permits, self._account, self._spacing.step(permits))
         self._sleep(wait)
         # The database's clock was read at some time after we asked: counted from there, no permit is used too late.
-        self._permits, self._good_until = permits, asked + wait + self._pace.used_within
+        self._permits, self._good_until = permits, asked + wait + self._spacing.used_within

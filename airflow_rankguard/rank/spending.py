@@ -10,12 +10,13 @@ from airflow_rankguard.rank import store
 from airflow_rankguard.rank.errors import CeilingReached
 from airflow_rankguard.rank.store import Reservation
 from airflow_rankguard.rank.tables import MILLIONTH
+from airflow_rankguard.rank.values import LARGEST_AMOUNT
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from airflow_rankguard.guard.database import Database
-    from airflow_rankguard.rank.values import Device
+    from airflow_rankguard.rank.values import Device, Pair
 
 __all__ = ["Reservation", "Spending"]
 
@@ -70,6 +71,10 @@ class Spending:
         """Give the tasks that this run has posted and not settled, in any of its lives, oldest first."""
         return self._database.look(store.list_open_tasks, self._budget)
 
+    def lost(self) -> set[Pair]:
+        """Give the searches of this run, in any of its lives, that were reserved and of which nobody knows more."""
+        return self._database.look(store.list_lost, self._budget)
+
     def spent(self) -> Decimal:
         """Say what this run has spent in US dollars, calls of unknown outcome in full."""
         return self._database.look(store.get_spent, self._budget)
@@ -83,6 +88,6 @@ class Spending:
 
 def _amount(dollars: Decimal, rounding: str) -> Decimal:
     """Round to what the ledger keeps, to the side on which less is spent."""
-    if not dollars.is_finite() or dollars < 0:
-        raise ValueError(f"An amount of money is a number from 0, not {dollars}.")
+    if not dollars.is_finite() or not 0 <= dollars < LARGEST_AMOUNT:
+        raise ValueError(f"An amount of money is a number from 0 to below {LARGEST_AMOUNT}, not {dollars}.")
     return dollars.quantize(MILLIONTH, rounding=rounding)

@@ -17,6 +17,8 @@ from airflow_rankguard.rank.errors import BadConfig
 KIND = "rank_check"
 DEPTH_STEP = 10
 DEEPEST = 700
+LARGEST_AMOUNT = 10**8
+"""In US dollars: what the tables have room for."""
 """Results that can be asked for at most, see dataforseo.com/google-serp-api-data."""
 
 LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*")

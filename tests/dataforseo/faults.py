@@ -16,8 +16,6 @@ from tests.dataforseo.provider import (
 
 AGAIN = {
     "HTTP 429": http(429),
-    "HTTP 500": http(500),
-    "HTTP 503": http(503),
     "rate limit": refused(40202),
     "rate limit of a task": failed(40202),
     "too many at once": failed(40209),
@@ -28,6 +26,8 @@ NEVER_AGAIN: dict[str, tuple[Fault, str]] = {
     "silence": (silent, f"{LOST} (ReadTimeout)"),
     "cut in the body": (cut, f"{LOST} (RemoteProtocolError)"),
     "no answer": (dropped, f"{LOST} (RemoteProtocolError)"),
+    "server lost it": (http(500), f"{LOST} (HTTP 500)"),
+    "nobody there": (http(503), f"{LOST} (HTTP 503)"),
     "gateway lost it": (spoken(502), f"{LOST} (HTTP 502)"),
     "gateway waited": (spoken(504), f"{LOST} (HTTP 504)"),
     "no JSON": (garbled(b"<html>"), f"{LOST} (not JSON)"),

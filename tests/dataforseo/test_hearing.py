@@ -22,10 +22,9 @@ CODES = {
 }
 STATUSES = {
     Action.GIVE_UP: (301, 302, 307, 308, 401, 402, 403, 404),
-    Action.WAIT: (429, 503),
-    Action.RETRY: (500,),
+    Action.WAIT: (429,),
     # What a gateway says when it does not know what became of the call.
-    Action.LOST: (100, 201, 204, 304, 400, 408, 502, 504, 520, 524),
+    Action.LOST: (100, 201, 204, 304, 400, 408, 500, 502, 503, 504, 520, 524),
 }
 
 

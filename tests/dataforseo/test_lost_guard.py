@@ -99,13 +99,14 @@ def test_a_key_lost_during_a_call_is_missed_before_the_next(
 def test_a_key_lost_between_two_tries_is_missed_before_the_second(
     checking: Checking, provider: Provider, make_source: Callable[..., DataForSeoSource[int]]
 ) -> None:
-    """A wait may be long: each try asks the guard anew, before it reserves."""
+    """A wait may be long: each try asks the guard anew, and when there is no call nothing is paid for."""
     provider.fails("b", http(429))
     with pytest.raises(GuardLost):
         check(checking.config, checking.keywords, make_source(lambda _: checking.lose()), checking.write, batch=1)
     assert [call["keyword"] for call in provider.calls] == ["a", "b"]
     assert dict(provider.paid) == {("a", "desktop"): 1}
-    assert len(checking.purse.reserved) == len(checking.purse.settled) == 2
+    assert len(checking.purse.reserved) == len(checking.purse.settled) == 3
+    assert checking.purse.spent == provider.due
     assert checking.written() == 1
 
 

@@ -14,10 +14,13 @@ from sqlalchemy import Engine
 
 from airflow_rankguard import fence
 from airflow_rankguard.fence import CurrentGuard
+from airflow_rankguard.guard.database import Database as GuardDatabase
 from airflow_rankguard.operators.rank_check import RankCheckOperator
 from airflow_rankguard.rank import dataforseo, store
+from airflow_rankguard.rank.hearing import LOST
 from airflow_rankguard.rank.schedule import Schedule
-from airflow_rankguard.rank.values import RankConfig
+from airflow_rankguard.rank.spending import Spending
+from airflow_rankguard.rank.values import Device, RankConfig
 from tests.answers import Answers
 from tests.databases import Database
 from tests.dataforseo.conftest import Connect
@@ -91,6 +94,31 @@ def test_without_its_own_ceiling_that_of_the_schedule_counts(
     assert provider.paid.total() == checked
 
 
+def test_a_check_that_stopped_is_not_the_newest_of_the_report(run: Run, stage: Stage, shop: RankConfig) -> None:
+    """Else it would hide the positions of what it did not ask."""
+    run(max_cost=ROOM_FOR_TWO)
+    with stage.engine.begin() as connection:
+        assert not store.list_measurements(connection, shop.id)
+    run(max_cost="1")
+    with stage.engine.begin() as connection:
+        assert store.list_measurements(connection, shop.id)
+
+
+def test_a_search_of_which_nobody_knows_what_became_is_not_paid_for_again(
+    run: Run, stage: Stage, shop: RankConfig, provider: Provider
+) -> None:
+    """An earlier try was killed while it waited for the answer: its keyword is not checked, with that reason."""
+    seen = stage.guard.look(key())
+    assert seen
+    with stage.engine.begin() as connection:
+        first, *_ = store.list_keywords(connection, shop.id)
+    guarded = GuardDatabase(stage.engine)
+    Spending(guarded, seen.run.id, shop.id, Decimal(1)).reserve(first.id, Device.DESKTOP, Decimal("0.0035"))
+    told = run(max_cost="1")
+    assert (told["checked"], told["failures"]) == (2, [f"a on desktop: {LOST}"])
+    assert provider.paid == {("b", "desktop"): 1, ("c", "desktop"): 1}
+
+
 def test_a_refused_account_fails_without_a_retry(run: Run, provider: Provider) -> None:
     """Somebody has to act: another try would be refused as well."""
     provider.fails("b", refused(40200, "Payment Required."))
@@ -101,7 +129,7 @@ def test_a_refused_account_fails_without_a_retry(run: Run, provider: Provider) -
 
 def test_a_provider_that_is_away_fails_for_a_retry_that_goes_on(run: Run, provider: Provider) -> None:
     """What was paid for is kept, and the retry asks for the rest alone."""
-    provider.fails("b", *[http(503)] * dataforseo.TRIES)
+    provider.fails("b", *[http(429)] * dataforseo.TRIES)
     with pytest.raises(AirflowException, match="takes no call now") as away:
         run(max_cost=1)
     assert not isinstance(away.value, AirflowFailException)
@@ -117,9 +145,11 @@ def test_what_could_not_be_checked_has_its_reason(run: Run, provider: Provider) 
     assert told["failures"] == ["b on desktop: 40501 Invalid Field: 'keyword'."]
 
 
-@pytest.mark.parametrize("amount", ["some", "-1", "NaN"])
+@pytest.mark.parametrize("amount", ["some", "-1", "NaN", "1e8"])
 def test_a_ceiling_that_is_no_amount_is_refused(run: Run, provider: Provider, amount: str) -> None:
     """Before anything is paid for."""
-    with pytest.raises(AirflowFailException, match=f"max_cost is an amount of US dollars from 0, not '{amount}'"):
+    with pytest.raises(
+        AirflowFailException, match=f"max_cost is an amount of US dollars from 0 to below 100000000, not '{amount}'"
+    ):
         run(max_cost=amount)
     assert not provider.calls

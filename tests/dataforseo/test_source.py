@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
+import httpx
 import pytest
 
 from airflow_rankguard.rank.check import check
-from airflow_rankguard.rank.dataforseo import DataForSeoSource
+from airflow_rankguard.rank.dataforseo import TRIES, DataForSeoSource
 from airflow_rankguard.rank.errors import RankError, SerpError, SourceAway, SourceRefused, SourceStopped
 from airflow_rankguard.rank.values import Device, Position, Progress, RankConfig, Snapshot
 from tests.dataforseo.conftest import Purse, keywords, query
-from tests.dataforseo.provider import PRICE, Provider
+from tests.dataforseo.provider import PRICE, Fault, Provider, failed, http
 from tests.rank.conftest import RECORDINGS
 
 CAPTURE = RECORDINGS / "beste-mechanische-toetsenborden.nl.desktop.json"
@@ -68,12 +69,12 @@ def test_the_real_page_has_these_places(
 
 
 def test_a_call_keeps_the_pace_and_the_budget(source: DataForSeoSource[int], provider: Provider, purse: Purse) -> None:
-    """First pace, then the guard, then reservation, then the call, then what the answer says it cost."""
+    """First reservation, then pace, then the guard, then the call, then what the answer says it cost."""
     page = source.fetch(query(depth=30, device=Device.MOBILE))
     assert purse.said == [
+        ("reserve", 7, "mobile", Decimal("0.005")),
         ("pace", 1),
         "held",
-        ("reserve", 7, "mobile", Decimal("0.005")),
         ("settle", Decimal(str(PRICE))),
     ]
     assert page.cost == purse.spent == provider.due == Decimal("0.002")
@@ -168,7 +169,29 @@ def test_a_pace_that_lets_nothing_through_ends_the_check(
     summary = check(shop, keywords("a"), source, Book().write)
     assert isinstance(summary.stopped, SourceAway)
     assert not provider.calls
-    assert not purse.reserved
+    assert purse.spent == 0
+
+
+@pytest.mark.parametrize("fault", [http(502), failed(50000)], ids=["lost", "failed"])
+def test_a_provider_that_answers_nothing_is_not_asked_for_all(
+    source: DataForSeoSource[int], provider: Provider, shop: RankConfig, fault: Fault
+) -> None:
+    """After three searches in a row without an answer the check ends, for a later try; one answer, and it goes on."""
+    for keyword in "abdef":
+        provider.fails(keyword, *[fault] * TRIES)
+    summary = check(shop, keywords(*"abcdefg"), source, Book().write)
+    assert isinstance(summary.stopped, SourceAway)
+    assert (summary.progress.checked, summary.progress.failed) == (1, 5)
+    assert "g" not in {call["keyword"] for call in provider.calls}
+
+
+def test_an_address_that_cannot_be_called_costs_nothing(purse: Purse, shop: RankConfig) -> None:
+    """Somebody has to mend the connection."""
+    client = httpx.Client(base_url="ftp://127.0.0.1")
+    source = DataForSeoSource(client, purse, purse, assert_held=purse.assert_held)
+    summary = check(shop, keywords("a"), source, Book().write)
+    assert isinstance(summary.stopped, SourceRefused)
+    assert purse.spent == 0
 
 
 def test_a_wrong_password_ends_the_check(source: DataForSeoSource[int], provider: Provider, shop: RankConfig) -> None:

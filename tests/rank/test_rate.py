@@ -10,7 +10,7 @@ from sqlalchemy import Engine, event
 
 from airflow_rankguard.guard.database import Database
 from airflow_rankguard.rank.errors import PermitsExpired
-from airflow_rankguard.rank.rate import ON_ITS_WAY, USED_WITHIN, Pace, Rate
+from airflow_rankguard.rank.rate import ON_ITS_WAY, USED_WITHIN, Rate, Spacing
 from tests.rank.windows import most_in_a_window
 
 MINUTE = 60.0
@@ -22,7 +22,7 @@ asks = st.lists(
 )
 
 
-def turns(pace: Pace, asked: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
+def turns(pace: Spacing, asked: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
     """When each who asked at a time for so many calls gets a turn, as the row of the account decides."""
     next_at, taken = float("-inf"), []
     for now, calls in asked:
@@ -36,7 +36,7 @@ def turns(pace: Pace, asked: Sequence[tuple[float, int]]) -> list[tuple[float, i
 @given(asks=asks, limit=st.sampled_from([1, 2, 7, 199, 200, 399, 400, 2000]))
 def test_no_minute_has_more_calls_than_it_may(asks: list[tuple[float, int, float]], limit: int) -> None:
     """However they are asked for, and however late each of them is made, up to what a call may be late."""
-    pace = Pace(calls=limit)
+    pace = Spacing(calls=limit)
     now, asked = 0.0, []
     for pause, wanted, _ in asks:
         now += pause * MINUTE / limit
@@ -50,7 +50,7 @@ def test_no_minute_has_more_calls_than_it_may(asks: list[tuple[float, int, float
 @pytest.mark.parametrize("size", [1, None], ids=["singly", "in batches"])
 def test_calls_that_gather_late_still_fit(limit: int, size: int | None) -> None:
     """The worst that can be: all that may be late come as a minute begins, and a whole batch in time as it ends."""
-    pace = Pace(calls=limit)
+    pace = Spacing(calls=limit)
     size = size or pace.batch
     before = int((MINUTE + LATEST) / pace.step(size))
     begun = turns(pace, [(0.0, size)] * before + [(0.0, pace.batch)])
@@ -62,7 +62,7 @@ def test_calls_that_gather_late_still_fit(limit: int, size: int | None) -> None:
 @pytest.mark.parametrize("size", [1, 2, 10])
 def test_every_full_minute_has_nearly_as_many_calls_as_it_may(size: int) -> None:
     """As long as somebody always asks, a minute that begins anywhere has 1,900 of 2,000."""
-    pace = Pace()
+    pace = Spacing()
     begun = turns(pace, [(0.0, size)] * (4 * 2000 // size))
     for start in range(0, 120_000, 250):
         within = sum(calls for begins, calls in begun if start / 1000 <= begins < start / 1000 + MINUTE)
@@ -73,7 +73,7 @@ def test_every_full_minute_has_nearly_as_many_calls_as_it_may(size: int) -> None
 def test_a_rate_that_lets_nothing_through_is_refused(calls: int, minute: float) -> None:
     """With the numbers that it was given."""
     with pytest.raises(ValueError, match=f"not {calls} in {minute}"):
-        Pace(calls=calls, minute=minute)
+        Spacing(calls=calls, minute=minute)
 
 
 class Watch:
@@ -101,7 +101,7 @@ def turns_taken(engine: Engine) -> Callable[[], list[int]]:
             lengths.append(next(value for value in values if isinstance(value, float)))
 
     event.listen(engine, "before_cursor_execute", sends)
-    return lambda: [round(length / Pace().step(1)) for length in lengths]
+    return lambda: [round(length / Spacing().step(1)) for length in lengths]
 
 
 def test_who_calls_often_takes_more_permits_at_once(guarded: Database, turns_taken: Callable[[], list[int]]) -> None:

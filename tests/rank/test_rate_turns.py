@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from airflow_rankguard.guard.database import Database
 from airflow_rankguard.guard.store import looks
 from airflow_rankguard.rank import store
-from airflow_rankguard.rank.rate import Pace, Rate
+from airflow_rankguard.rank.rate import Rate, Spacing
 from airflow_rankguard.rank.tables import rank_rates
 from tests.rank.conftest import NINE
 from tests.rank.windows import most_in_a_window
@@ -56,7 +56,7 @@ def test_an_account_has_a_name(rank_engine: Engine) -> None:
 
 def test_eight_tasks_that_always_ask_by_a_simulated_clock(connection: Connection) -> None:
     """Three minutes of real turns: no minute has more than 2,000 calls, and every full one has 1,900."""
-    pace, calls = Pace(), []
+    pace, calls = Spacing(), []
     ready = [0.0] * TASKS
     while min(ready) < 180:
         task = ready.index(min(ready))

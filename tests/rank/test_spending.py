@@ -77,7 +77,7 @@ def test_a_ceiling_is_reached_exactly(ceiling: str, most: str, calls: int, till:
     assert (reached.spent, reached.most, reached.ceiling) == (Decimal(ceiling), Decimal("0.000001"), Decimal(ceiling))
     assert str(reached) == (
         f"{ceiling} USD of at most {ceiling} USD are spent or reserved, so a call that may cost 0.000001 USD"
-        " is not made. What is there is kept; raise the ceiling (max_cost) and clear the task to go on."
+        " is not made. What is there is kept; for the rest start a new run with a higher ceiling (max_cost)."
     )
     assert len(till.rows()) == calls
 

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, cast, exists, func, liter
 from airflow_rankguard.guard.dialects import clock, insert, is_postgresql
 from airflow_rankguard.guard.tables import guarded_runs
 from airflow_rankguard.rank.tables import Cost, rank_budgets, rank_spendings
-from airflow_rankguard.rank.values import Device
+from airflow_rankguard.rank.values import Device, Pair
 
 budgets, spendings = rank_budgets.c, rank_spendings.c
 DIGITS = 6
@@ -129,6 +129,17 @@ def list_open_tasks(connection: Connection, budget_id: UUID) -> list[Reservation
     )
     statement = select(rank_spendings).where(*waiting).order_by(spendings.reserved_at, spendings.id)
     return [_reservation(row) for row in connection.execute(statement)]
+
+
+def list_lost(connection: Connection, budget_id: UUID) -> set[Pair]:
+    """Give the searches that a budget has reserved, and of whose calls nobody knows what became."""
+    unknown = (
+        spendings.budget_id == budget_id,
+        spendings.settled_at.is_(None),
+        spendings.provider_task_id.is_(None),
+    )
+    found = connection.execute(select(spendings.keyword_id, spendings.device).where(*unknown))
+    return {(row.keyword_id, Device(row.device)) for row in found}
 
 
 def get_spent(connection: Connection, budget_id: UUID) -> Decimal:
