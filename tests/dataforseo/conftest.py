@@ -18,7 +18,7 @@ from airflow_rankguard.rank.serp import SerpQuery
 from airflow_rankguard.rank.values import Device, RankConfig
 from tests.dataforseo.provider import LOGIN, PASSWORD, Provider, served
 
-ANSWER_TIMEOUT = 0.4
+ANSWER_TIMEOUT = 3.0
 Connect = Callable[..., DataForSeoHook]
 
 
