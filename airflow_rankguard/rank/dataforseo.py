@@ -183,7 +183,7 @@ class DataForSeoSource(Generic[R]):
         try:
             self._wait()
             self.assert_held()
-        except Exception:
+        except Exception:  # whatever it was goes on: there was no call
             self.budget.settle(reservation, Decimal(0))
             raise
 

@@ -7,9 +7,8 @@ from time import sleep
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from airflow_rankguard.guard.engines import create_guard_engine
 from airflow_rankguard.rank import store
@@ -18,6 +17,7 @@ from airflow_rankguard.rank.values import Device
 from tests.answers import Answers
 from tests.databases import Database
 from tests.guard.sessions.pausing import Paused
+from tests.machines import run_machine
 from tests.rank.conftest import AddDue
 from tests.rank.till import SHOP, Till, refused
 
@@ -142,13 +142,6 @@ def test_no_reservation_passes_the_ceiling_in_any_order(
 ) -> None:
     """Three tasks of a run, its retries, its clears, its lost prices: what fits is reserved, and nothing else."""
     engine = create_guard_engine(database.task_url, schema=database.schema, pooled=True)
-    chosen = settings(
-        max_examples=EXAMPLES[backend],
-        stateful_step_count=STEPS,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
     machine = partial(SpendingMachine, Till(engine, answers, add_due))
-    run_state_machine_as_test(machine, settings=chosen)  # type: ignore[arg-type] # any factory will do
+    run_machine(machine, examples=EXAMPLES[backend], steps=STEPS)
     engine.dispose()
