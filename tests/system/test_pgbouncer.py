@@ -23,6 +23,7 @@ EXCLUDED = {
     "tests/guard/test_logging.py::test_complaints_of_the_server_would_be_seen[postgres]": READS_THE_LOG,
     "tests/guard/test_prune.py::test_a_prune_goes_in_batches[postgres]": READS_THE_LOG,
     "tests/guard/test_errors.py::test_a_read_only_server[postgres-later]": "makes a server read-only for new sessions",
+    "tests/guard/sessions/test_notifications.py": "listens, which needs a session that stays",
     "tests/guard/sessions/test_isolation.py": "changes a default that only new sessions get",
     "tests/guard/sessions/test_lost_connections.py::test_a_terminated_session_is_no_error[postgres]": (
         "ends the caller's session on the server, which a pooler lends it no sooner than the statement comes"
