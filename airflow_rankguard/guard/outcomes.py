@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from airflow_rankguard.guard.answers import Answer
 from airflow_rankguard.guard.values import Cause, GuardedRun, GuardKey, Presence, Status, Waiter
+
+WORK_DONE = "its work was done before it ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Acquired:
 
     :param run: its row, with the token.
     :param reentered: the row was the owner's own already.
-    :param reclaimed: the stale runs that were marked failed on the way.
+    :param reclaimed: the stale runs that were ended on the way.
     """
 
     run: GuardedRun
@@ -147,13 +149,20 @@ class Ending:
     cause: Cause
     reason: str | None = None
 
+    def of_done_work(self) -> Ending:
+        """How a run whose work is done ends instead: when it is reclaimed, completed; else as its release says."""
+        if self.cause is not Cause.RECLAIMED:
+            return self
+        reason = ": ".join(filter(None, (WORK_DONE, self.reason)))
+        return replace(self, status=Status.COMPLETED, reason=reason)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Swept:
     """What a sweep found out about one active run.
 
     :param verdict: None when the row could not be judged; ``error`` says why.
-    :param reclaimed: the run was marked failed by this sweep.
+    :param reclaimed: the run was ended by this sweep.
     """
 
     run: GuardedRun

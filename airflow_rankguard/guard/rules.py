@@ -131,7 +131,7 @@ def _is_known_to_work(run: GuardedRun, verdict: Verdict, answer: Answer) -> bool
 
 
 def ending_of(run: GuardedRun, why: str) -> Ending:
-    """Say how a stale run ends: as its closed doors promise, else failed as reclaimed."""
+    """Say how a stale run ends: as its closed doors promise, else as reclaimed: failed, unless its work was done."""
     if run.ending_status is not None and run.cause is not None:
         return Ending(status=run.ending_status, cause=run.cause, reason=run.reason)
     return Ending(status=Status.FAILED, cause=Cause.RECLAIMED, reason=why)

@@ -229,9 +229,22 @@ class Guard(Upkeep):
         :raises GuardLost: the process no longer counts as inside; roll back.
         :raises ValueError: the connection commits each statement by itself, so that nothing would be kept.
         """
-        if connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
-            raise ValueError("protect() needs a transaction, and this connection commits each statement by itself.")
+        _refuse_autocommit(connection, "protect")
         if not presences.hold(connection, presence, self.timings):
+            raise self._lost(key)
+
+    def note_work_done(self, connection: Connection, key: GuardKey, presence: Presence) -> None:
+        """Note that a run's work is done: whoever reclaims it then ends it completed. Checks and keeps as ``protect``.
+
+        The note becomes true with the caller's transaction, and is of the run's present life: a new one begins without.
+        Others who want the key wait until that transaction ends.
+
+        :param connection: to the guard database, in the transaction that writes the last of the work.
+        :raises GuardLost: the process no longer counts as inside, and nothing is noted; roll back.
+        :raises ValueError: the connection commits each statement by itself, so that nothing would be kept.
+        """
+        _refuse_autocommit(connection, "note_work_done")
+        if not presences.note_work_done(connection, presence, self.timings):
             raise self._lost(key)
 
     def look(self, key: GuardKey) -> Sighting | None:
@@ -252,3 +265,8 @@ class Guard(Upkeep):
 
     def _lost(self, key: GuardKey) -> GuardLost:
         return GuardLost(key, "this process no longer counts as inside: its run ended, or a later try replaced it")
+
+
+def _refuse_autocommit(connection: Connection, verb: str) -> None:
+    if connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
+        raise ValueError(f"{verb}() needs a transaction, and this connection commits each statement by itself.")

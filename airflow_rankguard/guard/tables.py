@@ -56,6 +56,7 @@ guarded_runs = Table(
     Column("ended_at", UtcDateTime),
     Column("cause", Text),
     Column("reason", Text),
+    Column("work_done_at", UtcDateTime),
     PrimaryKeyConstraint("id", name="guarded_runs_pkey"),
     UniqueConstraint("tenant", "kind", "resource", "term", name="guarded_runs_term"),
     CheckConstraint("status IN ('pending', 'running', 'completed', 'failed')", name="guarded_runs_known_status"),

@@ -132,6 +132,7 @@ class GuardedRun:
     :param term: the number of this run among its key's runs, from 1; never changes.
     :param token: grows with each life of the key's holders: ``term`` x 1,000,000 + the re-entries so far.
     :param entries: how many presences have ever entered.
+    :param work_done_at: when its present life's work was done; whoever reclaims it then ends it completed.
     :param ending_status: the status it will end with once nobody is inside; None while it holds or re-enters.
     """
 
@@ -145,6 +146,7 @@ class GuardedRun:
     entries: int
     claimed_at: datetime
     started_at: datetime | None = None
+    work_done_at: datetime | None = None
     ending_at: datetime | None = None
     ending_status: Status | None = None
     ended_seen_at: datetime | None = None

@@ -1,4 +1,4 @@
-"""A private PgBouncer on loopback that hands each transaction to whichever server session is free."""
+"""A private PgBouncer on loopback that hands each transaction to whichever server session is free, or as told."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ listen_port = {port}
 unix_socket_dir =
 auth_type = trust
 auth_file = {users}
-pool_mode = transaction
+pool_mode = {mode}
 server_idle_timeout = 1
 max_client_conn = 1000
 default_pool_size = 40
@@ -40,10 +40,12 @@ class LocalPgBouncer:
 
     Parameters:
         server: where its sessions lead.
+        mode: for how long it lends one: transaction, session or statement.
     """
 
-    def __init__(self, server: LocalPostgres) -> None:
+    def __init__(self, server: LocalPostgres, *, mode: str = "transaction") -> None:
         self.port = free_port()
+        self._mode = mode
         self._server = server
         self._user = "nobody" if os.geteuid() == 0 else None
 
@@ -52,7 +54,8 @@ class LocalPgBouncer:
         self._folder.chmod(0o755)
         users, settings = self._folder / "users.txt", self._folder / "pgbouncer.ini"
         users.write_text("".join(f'"{user}" ""\n' for user in USERS))
-        settings.write_text(SETTINGS.format(host=LOOPBACK, server_port=self._server.port, port=self.port, users=users))
+        known = {"host": LOOPBACK, "server_port": self._server.port, "port": self.port, "users": users}
+        settings.write_text(SETTINGS.format(**known, mode=self._mode))
         self._process = WardedProcess(
             [shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin") or "pgbouncer", str(settings)],
             log=self._folder / "pgbouncer.log",

@@ -39,7 +39,7 @@ def pgbouncer() -> Iterator[LocalPgBouncer]:
         yield running
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_the_whole_suite_passes_through_pgbouncer(pgbouncer: LocalPgBouncer) -> None:
     """No statement needs the session of the one before: every test of the guard passes in transaction mode."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", SESSION))}

@@ -54,7 +54,7 @@ def _counted_sessions(database: Database) -> Iterator[list[int]]:
         watching.result()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_ten_thousand_acquires_need_no_more_sessions_than_callers(
     database: Database, guard: Guard, answers: Answers
 ) -> None:
@@ -74,7 +74,7 @@ def test_ten_thousand_acquires_need_no_more_sessions_than_callers(
     assert max(counts) <= CALLERS + LEAVING
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_beside_five_million_ended_runs_every_statement_uses_its_index(
     database: Database, engine: Engine, owner_engine: Engine, make_guard: Callable[..., Guard]
 ) -> None:

@@ -108,6 +108,7 @@ def reopen(connection: Connection, seen: Sighting, owner: Owner, life: Life, tim
             cause=None,
             reason=None,
             ended_seen_at=None,
+            work_done_at=None,
         )
         .returning(runs)
     )

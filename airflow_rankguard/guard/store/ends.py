@@ -54,21 +54,27 @@ def _told(connection: Connection) -> ColumnElement[Any]:
 
 
 def _end(run_id: UUID, token: int, ending: Ending) -> Update:
+    done = ending.of_done_work()
     return (
         update(runs)
         .where(runs.c.id == run_id, runs.c.token == token, runs.c.ended_at.is_(None))
         .values(
-            status=_unless_forced(runs.c.ending_status, ending.status),
+            status=_unless_forced(runs.c.ending_status, _if_done(done.status, ending.status)),
             cause=_unless_forced(runs.c.cause, ending.cause),
-            reason=_unless_forced(runs.c.reason, ending.reason),
+            reason=_unless_forced(runs.c.reason, _if_done(done.reason, ending.reason)),
             ended_at=clock(),
         )
     )
 
 
-def _unless_forced(column: Column[Any], wanted: str | None) -> ColumnElement[Any]:
+def _unless_forced(column: Column[Any], wanted: ColumnElement[Any] | str | None) -> ColumnElement[Any]:
     """What a person has decided stays: the run's own release, or whoever finishes it, does not undo it."""
-    return case((runs.c.cause == Cause.FORCED, column), else_=literal(wanted, column.type))
+    return case((runs.c.cause == Cause.FORCED, column), else_=wanted)
+
+
+def _if_done(done: str | None, wanted: str | None) -> ColumnElement[Any]:
+    """Decided by the row as it is when it ends: its work may have been done after somebody looked at it."""
+    return case((runs.c.work_done_at.is_not(None), done), else_=wanted)
 
 
 def close_doors(

@@ -155,6 +155,28 @@ def hold(connection: Connection, presence: Presence, timings: Timings) -> bool:
     return connection.execute(touched).rowcount == 1
 
 
+def note_work_done(connection: Connection, presence: Presence, timings: Timings) -> bool:
+    """Note that the work of the run that a presence is inside of is done, and keep that presence, as ``hold`` does.
+
+    False when it is not held. The presence is locked before the row is changed: a sub-select alone would keep what it
+    saw before a wait for the row, in which a later try may have replaced the presence.
+    """
+    bounded = end_when_idle(connection, timings.write_timeout)
+    held = select(inside.c.id).where(_is(presence), bounded).with_for_update().cte("held")
+    statement = (
+        update(runs)
+        .where(
+            runs.c.id == presence.guarded_run_id,
+            runs.c.token == presence.token,
+            runs.c.ended_at.is_(None),
+            select(held.c.id).exists(),
+        )
+        .values(work_done_at=clock())
+        .returning(runs.c.id)
+    )
+    return connection.execute(statement).one_or_none() is not None
+
+
 def _is(presence: Presence) -> ColumnElement[bool]:
     return and_(
         inside.c.guarded_run_id == presence.guarded_run_id,

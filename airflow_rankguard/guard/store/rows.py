@@ -48,8 +48,8 @@ def run_if(row: Row[Any] | None) -> GuardedRun | None:
 
 
 PLAIN_COLUMNS = (
-    *("term", "token", "entries", "claimed_at", "started_at", "ending_at", "ended_seen_at", "ended_at"),
-    *("reason", "run_type", "requested_by"),
+    *("term", "token", "entries", "claimed_at", "started_at", "work_done_at", "ending_at"),
+    *("ended_seen_at", "ended_at", "reason", "run_type", "requested_by"),
 )
 
 

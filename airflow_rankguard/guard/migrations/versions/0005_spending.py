@@ -10,7 +10,6 @@ down_revision = "0004"
 
 Time = sa.DateTime(timezone=True)
 Cost = sa.Numeric(14, 6)
-NOT_SETTLED = sa.text("settled_at IS NULL")
 
 
 def upgrade(schema: str | None) -> None:
@@ -57,6 +56,7 @@ def _create_spendings(schema: str | None, at: str) -> None:
         sa.Column("spent", Cost),
         sa.Column("reserved_at", Time, nullable=False),
         sa.Column("settled_at", Time),
+        sa.Column("queued", sa.Boolean, nullable=False),
         sa.Column("provider_task_id", sa.Text),
         sa.PrimaryKeyConstraint("id", name="rank_spendings_pkey"),
         sa.ForeignKeyConstraint(["budget_id"], [f"{at}rank_budgets.id"], name="rank_spendings_budget"),
@@ -67,14 +67,7 @@ def _create_spendings(schema: str | None, at: str) -> None:
         sa.CheckConstraint("reserved >= 0 AND spent >= 0", name="rank_spendings_not_negative"),
         schema=schema,
     )
-    op.create_index(
-        "rank_spendings_open",
-        "rank_spendings",
-        ["budget_id"],
-        postgresql_where=NOT_SETTLED,
-        sqlite_where=NOT_SETTLED,
-        schema=schema,
-    )
+    op.create_index("rank_spendings_budget", "rank_spendings", ["budget_id"], schema=schema)
 
 
 def downgrade(schema: str | None) -> None:
