@@ -47,6 +47,21 @@ def get_provider_info() -> dict[str, Any]:
                         "example": "recordings",
                         "default": None,
                     },
+                    "unusually_long": {
+                        "description": "After how many seconds the page calls it unusual that a run holds its key.",
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "example": None,
+                        "default": "86400",
+                    },
+                    "queue_looks": {
+                        "description": "When to look for the pages of searches in a provider's queue: minutes after they"
+                        " were posted, the last one being the last look.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": None,
+                        "default": "4, 6, 8, 10, 12, 15",
+                    },
                 },
             },
         },

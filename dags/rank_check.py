@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Param, task
@@ -30,11 +31,22 @@ with DAG(
             type=["null", "string"],
             description="The connection to DataForSEO, which costs money; else recordings",
         ),
+        "mode": Param(
+            "live",
+            enum=["live", "queued"],
+            description="Ask DataForSEO at once, or through its queue: slower, for less than a third of the price",
+        ),
         "max_cost": Param(
             None,
             type=["null", "number"],
             minimum=0,
             description="The most that this run may pay, in US dollars; else what the config's schedule says",
+        ),
+        "keyword_ids": Param(
+            None,
+            type=["null", "array"],
+            items={"type": "integer"},
+            description="The numbers of the keywords to check; else all",
         ),
     },
     tags=["rankguard"],
@@ -45,7 +57,12 @@ with DAG(
             task_id="check",
             config_id="{{ params.config_id }}",
             dataforseo_conn_id="{{ params.dataforseo_conn_id or '' }}",
+            mode="{{ params.mode }}",
             max_cost="{{ '' if params.max_cost is none else params.max_cost }}",
+            keyword_ids="{{ params.keyword_ids or '' }}",
+            # A provider that takes no call now is asked again; what was paid for is kept.
+            retries=2,
+            retry_delay=timedelta(minutes=1),
         )
 
     summarize(check.output)  # type: ignore[arg-type]  # Airflow hands over the result that it stands for

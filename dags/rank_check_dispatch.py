@@ -61,6 +61,12 @@ with DAG(
         "unit_price": Param(
             None, type=["null", "string"], description="US dollars for one; a config's max_cost needs it"
         ),
+        "dataforseo_conn_id": Param(
+            None,
+            type=["null", "string"],
+            description="The connection to DataForSEO, which costs money; else recordings",
+        ),
+        "mode": Param("queued", enum=["live", "queued"], description="How DataForSEO is asked"),
     },
     default_args={"retries": 2, "retry_delay": timedelta(seconds=10)},
     tags=["rankguard"],
@@ -82,7 +88,11 @@ with DAG(
             kind="rank_check",
             resource=config_id,
             trigger_run_id=run_id,
-            conf={"config_id": config_id},
+            conf={
+                "config_id": config_id,
+                "dataforseo_conn_id": "{{ params.dataforseo_conn_id or '' }}",
+                "mode": "{{ params.mode if params.dataforseo_conn_id else 'live' }}",
+            },
             on_conflict="skip",
             map_index_template="{{ task.resource }}{{ ' ' ~ outcome if outcome is defined }}",
         )

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from airflow.sdk import BaseHook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import httpx
     from airflow.sdk import Connection
 
     from airflow_rankguard.guard.database import Database
     from airflow_rankguard.rank.dataforseo import DataForSeoSource
+    from airflow_rankguard.rank.queued import QueuedSource
     from airflow_rankguard.rank.spending import Reservation, Spending
 
 DEFAULT_CONN_ID = "dataforseo_default"
@@ -88,13 +89,16 @@ class DataForSeoHook(BaseHook):
         """Open a client for ``DataForSeoSource``; the caller closes it."""
         import httpx  # noqa: PLC0415 - parsing a DAG needs none of it
 
-        return httpx.Client(
-            base_url=self.base_url,
-            auth=(str(self.connection.login), str(self.connection.password)),
-            timeout=httpx.Timeout(self.timeout, connect=CONNECT_TIMEOUT),
-            # On a connection that the other side may just have closed, nobody could tell whether a call was received.
-            limits=httpx.Limits(max_keepalive_connections=0),
-        )
+        try:
+            return httpx.Client(
+                base_url=self.base_url,
+                auth=(str(self.connection.login), str(self.connection.password)),
+                timeout=httpx.Timeout(self.timeout, connect=CONNECT_TIMEOUT),
+                # On a connection that the other side may just have closed, nobody could tell whether a call came.
+                limits=httpx.Limits(max_keepalive_connections=0),
+            )
+        except httpx.InvalidURL as error:
+            raise self._wrong(f"names no address: {error}") from error
 
     @contextmanager
     def open_source(
@@ -111,6 +115,31 @@ class DataForSeoHook(BaseHook):
 
         with self.get_conn() as client:
             yield DataForSeoSource(client, spending, Rate(database, self.account), assert_held=assert_held)
+
+    @contextmanager
+    def open_queue(
+        self, spending: Spending, database: Database, *, assert_held: Callable[[], None], looks: Sequence[float]
+    ) -> Iterator[QueuedSource]:
+        """Open the provider's queue, with the live search for what it does not finish; else as ``open_source``.
+
+        :param looks: when to look for pages, in seconds after the last search was posted.
+        """
+        # Parsing a DAG needs none of these.
+        from airflow_rankguard.rank.posting import Post  # noqa: PLC0415
+        from airflow_rankguard.rank.queued import LISTS_PER_MINUTE, QueuedSource  # noqa: PLC0415
+        from airflow_rankguard.rank.rate import Rate  # noqa: PLC0415
+
+        with self.open_source(spending, database, assert_held=assert_held) as live:
+            pace, client = live.pace, live.client
+            yield QueuedSource(
+                client,
+                spending,
+                Post(client, spending, pace, assert_held=assert_held),
+                pace=pace,
+                list_pace=Rate(database, f"{self.account} tasks_ready", LISTS_PER_MINUTE),
+                live=live,
+                looks=looks,
+            )
 
     def _wrong(self, what: str) -> ValueError:
         return ValueError(f"Connection {self.dataforseo_conn_id!r} {what}.")

@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import product
 from typing import TYPE_CHECKING
 
-from airflow_rankguard.rank.errors import SerpError, SourceStopped
+from airflow_rankguard.rank.errors import NotYet, SerpError, SourceStopped
 from airflow_rankguard.rank.positions import find_position
 from airflow_rankguard.rank.serp import SerpQuery
 from airflow_rankguard.rank.values import KeywordFailure, Progress, Snapshot
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from airflow_rankguard.rank.keywords import Keyword
     from airflow_rankguard.rank.serp import SerpSource
-    from airflow_rankguard.rank.values import Device, Pair, RankConfig
+    from airflow_rankguard.rank.values import Pair, RankConfig
 
 BATCH = 10
 
@@ -26,18 +26,22 @@ BATCH = 10
 class Summary:
     """The end of a rank check: how far it came, and what could not be checked, earlier tries included.
 
+    :param waiting: how many searches have no page yet.
     :param stopped: why the source gave no more pages before everything was asked; None when everything was.
     """
 
     progress: Progress
     failures: tuple[KeywordFailure, ...]
+    waiting: int = 0
     stopped: SourceStopped | None = None
 
     def __str__(self) -> str:
         progress = self.progress
         text = f"{progress.checked} of {progress.total} checked for {progress.cost.normalize():f} USD"
+        if self.waiting:
+            text += f", {self.waiting} not ready yet"
         if self.stopped:
-            text += f", {progress.total - progress.checked - progress.failed} not asked: {self.stopped}"
+            text += f", {progress.open - self.waiting} not asked: {self.stopped}"
         if not self.failures:
             return text
         reasons = "; ".join(f"{bad.keyword} on {bad.device}: {bad.reason}" for bad in self.failures)
@@ -56,6 +60,8 @@ def check(
 ) -> Summary:
     """Measure each keyword on each device that is not measured yet; only a source that stops ends it early.
 
+    A search that is not ready yet is left open.
+
     :param write: called with a batch of snapshots and the progress that includes them. The first call has no
         snapshots: who may not write any more learns it before the first paid search. What it raises ends the
         check.
@@ -64,18 +70,21 @@ def check(
     :param batch: snapshots per write; with 1 each paid page is kept, and the right to go on asked for, at once.
     """
     reasons = dict(done or {})
-    todo = [pair for pair in product(keywords, config.devices) if (pair[0].id, pair[1]) not in reasons]
+    todo = [query for query in queries_of(config, keywords) if query.pair not in reasons]
     progress = _so_far(reasons, len(todo), spent)
     write((), progress)
     pending: list[Snapshot] = []
-    stopped = None
-    for keyword, device in todo:
+    waiting, stopped = 0, None
+    for query in todo:
         try:
-            snapshot, cost = _measure(config, keyword, device, source)
+            snapshot, cost = _measure(config, query, source)
+        except NotYet:
+            waiting += 1
+            continue
         except SourceStopped as stop:
             stopped = stop
             break
-        reasons[keyword.id, device] = snapshot.reason
+        reasons[query.pair] = snapshot.reason
         progress = progress.after(snapshot, cost)
         pending.append(snapshot)
         if len(pending) == batch:
@@ -83,7 +92,23 @@ def check(
             pending = []
     if pending:
         write(pending, progress)
-    return Summary(progress=progress, failures=_failures(reasons, keywords), stopped=stopped)
+    failures = _failures(reasons, keywords)
+    return Summary(progress=progress, failures=failures, waiting=waiting, stopped=stopped)
+
+
+def queries_of(config: RankConfig, keywords: Sequence[Keyword]) -> list[SerpQuery]:
+    """Give the searches that a config's check is made of."""
+    return [
+        SerpQuery(
+            keyword=keyword.text,
+            device=device,
+            location_code=config.location_code,
+            language_code=config.language_code,
+            depth=config.depth,
+            keyword_id=keyword.id,
+        )
+        for keyword, device in product(keywords, config.devices)
+    ]
 
 
 def _so_far(reasons: Mapping[Pair, str | None], todo: int, spent: Decimal) -> Progress:
@@ -91,16 +116,8 @@ def _so_far(reasons: Mapping[Pair, str | None], todo: int, spent: Decimal) -> Pr
     return Progress(total=len(reasons) + todo, checked=len(reasons) - failed, failed=failed, cost=spent)
 
 
-def _measure(config: RankConfig, keyword: Keyword, device: Device, source: SerpSource) -> tuple[Snapshot, Decimal]:
-    query = SerpQuery(
-        keyword=keyword.text,
-        device=device,
-        location_code=config.location_code,
-        language_code=config.language_code,
-        depth=config.depth,
-        keyword_id=keyword.id,
-    )
-    unchecked = Snapshot(keyword_id=keyword.id, device=device, depth=config.depth)
+def _measure(config: RankConfig, query: SerpQuery, source: SerpSource) -> tuple[Snapshot, Decimal]:
+    unchecked = Snapshot(keyword_id=query.keyword_id, device=query.device, depth=config.depth)
     try:
         result = source.fetch(query)
     except SerpError as error:

@@ -1,44 +1,34 @@
 """DataForSEO's live search: one paid call for each keyword and device, within a budget and at a pace.
 
-The protocol is documented at docs.dataforseo.com/v3/serp/google/organic/live/advanced (of the two live forms the one
-that shows featured snippets), its prices at dataforseo.com/pricing/serp/google-organic-serp-api and
-dataforseo.com/help-center/serp-api-cost-explained.
+The protocol is documented at docs.dataforseo.com/v3/serp/google/organic/live/advanced: of the two live forms the one
+that shows featured snippets.
 """
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, Generic, Protocol, TypeVar, assert_never
+from typing import Generic, Protocol, TypeVar, assert_never
 
 import httpx
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
 
-from airflow_rankguard.rank.errors import RankError, SerpError, SourceAway, SourceRefused, SourceStopped
-from airflow_rankguard.rank.hearing import LOST, Action, Heard, hear
-from airflow_rankguard.rank.response import page_of, search_of
+from airflow_rankguard.rank.calling import FRUITLESS, TRIES, Again, away, call, tries
+from airflow_rankguard.rank.errors import (
+    BudgetSpent,
+    RankError,
+    SerpError,
+    SourceAway,
+    SourceRefused,
+    SourceStopped,
+)
+from airflow_rankguard.rank.hearing import Action, Heard, hear
+from airflow_rankguard.rank.searching import LIVE_PRICE, page_for, post_of, price_of
 from airflow_rankguard.rank.serp import SerpQuery, SerpResult
-from airflow_rankguard.rank.values import DEPTH_STEP, Device
+from airflow_rankguard.rank.values import Device
 
 LIVE = "/v3/serp/google/organic/live/advanced"
-
-FIRST_PAGE = Decimal("0.002")
-NEXT_PAGE = Decimal("0.0015")
-OPERATOR_FACTOR = 5
-OPERATOR = re.compile(r"[a-z]:")
-"""A word and a colon, as in ``site:``, may be a search operator."""
-
-TRIES = 6
-BACK_OFF = wait_exponential(multiplier=2, max=32) + wait_random(0, 1)
-"""A little over a minute in all: the provider counts calls by the minute."""
-
-NOTHING_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
-UNUSABLE = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
-FRUITLESS = 3
-"""So many searches without an answer in a row, and the check is not the one to go on."""
 
 R = TypeVar("R")
 
@@ -68,50 +58,6 @@ class Pace(Protocol):
         :raises RankError: they may not, for now, and so the check stops asking.
         """
         ...
-
-
-def price_of(query: SerpQuery) -> Decimal:
-    """Give the most that a live search can cost by the price list, in US dollars.
-
-    The first ten results have one price, each further ten a lower one; a search operator multiplies it.
-    """
-    pages = -(-query.depth // DEPTH_STEP)
-    price = FIRST_PAGE + (pages - 1) * NEXT_PAGE
-    return price * OPERATOR_FACTOR if OPERATOR.search(query.keyword) else price
-
-
-def post_of(query: SerpQuery) -> dict[str, object]:
-    """Give a search as the provider wants it."""
-    return {
-        "keyword": _escaped(query.keyword),
-        "location_code": query.location_code,
-        "language_code": query.language_code,
-        "device": query.device.value,
-        "depth": query.depth,
-    }
-
-
-def _escaped(keyword: str) -> str:
-    """The provider decodes ``%##`` and takes a plus for a space."""
-    return keyword.replace("%", "%25").replace("+", "%2B")
-
-
-def _page(task: dict[str, Any], query: SerpQuery) -> SerpResult:
-    """Read a task's page; its keyword is the query's when both that the task was given and that it found are."""
-    page = page_of(task)
-    told = {search_of(task)[0], page.keyword} - {query.keyword, _escaped(query.keyword).lower()}
-    return replace(page, keyword=min(told, default=query.keyword))
-
-
-class _Again(Exception):
-    """A call that cost nothing and may be made again.
-
-    :param end: what to raise when there were enough of them.
-    """
-
-    def __init__(self, end: RankError) -> None:
-        super().__init__(str(end))
-        self.end = end
 
 
 class DataForSeoSource(Generic[R]):
@@ -145,21 +91,14 @@ class DataForSeoSource(Generic[R]):
         :raises SourceRefused: the provider refuses the account or the address.
         :raises SourceAway: the provider could not be reached, took no more calls or answered none of the last searches,
             or the pace let none through.
-        :raises SourceStopped: the budget has no room for this call.
+        :raises BudgetSpent: it has no room for this call.
         """
         if self._fruitless == FRUITLESS:
             raise SourceAway(f"DataForSEO has answered none of the last {FRUITLESS} searches.")
-        tries = Retrying(
-            stop=stop_after_attempt(TRIES),
-            wait=BACK_OFF,
-            retry=retry_if_exception_type(_Again),
-            sleep=self.sleep,
-            reraise=True,
-        )
         self._heard = None
         try:
-            return tries(self._ask, query)
-        except _Again as again:
+            return tries(self.sleep)(self._ask, query)
+        except Again as again:
             raise again.end from again
         finally:
             self._count()
@@ -169,10 +108,10 @@ class DataForSeoSource(Generic[R]):
         self._fruitless = self._fruitless + 1 if is_fruitless else 0
 
     def _ask(self, query: SerpQuery) -> SerpResult:
-        most = price_of(query)
+        most = price_of(query, LIVE_PRICE)
         reservation = self._reserve(query, most)
         self._make_ready(reservation)
-        heard = self._call(query)
+        heard = call(self.client, LIVE, hear, searches=[post_of(query)])
         self._heard = heard.action
         if heard.cost is not None:
             self.budget.settle(reservation, heard.cost)
@@ -199,18 +138,7 @@ class DataForSeoSource(Generic[R]):
         except (SerpError, SourceStopped):
             raise
         except RankError as error:
-            raise SourceStopped(str(error)) from error
-
-    def _call(self, query: SerpQuery) -> Heard:
-        try:
-            response = self.client.post(LIVE, json=[post_of(query)])
-        except NOTHING_SENT as error:
-            return Heard(action=Action.WAIT, reason=f"cannot connect: {error}", cost=Decimal(0))
-        except UNUSABLE as error:
-            return Heard(action=Action.GIVE_UP, reason=f"cannot call: {error}", cost=Decimal(0))
-        except httpx.RequestError as error:
-            return Heard(action=Action.LOST, reason=f"{LOST} ({type(error).__name__})", cost=None)
-        return hear(response.status_code, response.content)
+            raise BudgetSpent(str(error)) from error
 
 
 def _result(heard: Heard, query: SerpQuery, cost: Decimal) -> SerpResult:
@@ -219,15 +147,15 @@ def _result(heard: Heard, query: SerpQuery, cost: Decimal) -> SerpResult:
         case Action.CHECKED:
             assert heard.task is not None
             try:
-                return replace(_page(heard.task, query), cost=cost)
+                return replace(page_for(query, heard.task), cost=cost)
             except SerpError as error:
                 raise SerpError(error.reason, cost=cost) from error
-        case Action.NOT_CHECKED | Action.LOST:
+        case Action.NOT_CHECKED | Action.LOST | Action.POSTED | Action.NOT_READY:
             raise SerpError(heard.reason, cost=cost)
         case Action.RETRY:
-            raise _Again(SerpError(f"{heard.reason} ({TRIES} tries)"))
+            raise Again(SerpError(f"{heard.reason} ({TRIES} tries)"))
         case Action.WAIT:
-            raise _Again(SourceAway(f"DataForSEO takes no call now: {heard.reason} ({TRIES} tries)."))
+            raise Again(away(heard.reason))
         case Action.GIVE_UP:
             raise SourceRefused(f"DataForSEO refuses this account: {heard.reason}")
         case _:

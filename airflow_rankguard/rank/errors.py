@@ -60,6 +60,23 @@ class UnknownConfig(RankError, LookupError):
         self.config_id = config_id
 
 
+class UnknownKeywords(RankError, LookupError):
+    """A rank config has no keywords of these numbers in use."""
+
+    def __init__(self, config_id: str, keyword_ids: Sequence[int]) -> None:
+        numbers = ", ".join(map(str, keyword_ids))
+        super().__init__(f"Rank config {config_id!r} has no keywords {numbers} in use; nothing is checked.")
+        self.config_id, self.keyword_ids = config_id, tuple(keyword_ids)
+
+
+class UnknownKeyword(RankError, LookupError):
+    """A rank config has no such keyword."""
+
+    def __init__(self, config_id: str, keyword: str) -> None:
+        super().__init__(f"Rank config {config_id!r} has no keyword {keyword!r}.")
+        self.config_id, self.keyword = config_id, keyword
+
+
 class RunOfAnotherConfig(RankError):
     """A guarded run was asked to check a second rank config, but it keeps the progress of one."""
 
@@ -84,8 +101,16 @@ class SerpError(RankError):
         self.reason, self.cost = reason, cost
 
 
+class NotYet(RankError):
+    """A search whose page is not ready yet: a later look asks again."""
+
+
 class SourceStopped(RankError):
     """The source gives no more pages in this check, as at a ceiling; what is there stays, the text says why."""
+
+
+class BudgetSpent(SourceStopped):
+    """The next call could pass the ceiling."""
 
 
 class SourceRefused(SourceStopped):

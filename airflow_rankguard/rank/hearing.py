@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Any
 
 from airflow_rankguard.rank.errors import SerpError
-from airflow_rankguard.rank.response import NO_RESULTS, OK, cost_of, status_of, task_of
+from airflow_rankguard.rank.response import CREATED, NO_RESULTS, OK, cost_of, status_of, task_of, tasks_of
 
 LOST = "the answer was lost; it may have been paid for"
 
@@ -22,6 +22,10 @@ class Action(Enum):
     """What the answer to a call asks for."""
 
     CHECKED = auto()
+    POSTED = auto()
+    """The search is in the provider's queue, and paid for."""
+    NOT_READY = auto()
+    """It is still there, or not any more: it has no page now."""
     NOT_CHECKED = auto()
     LOST = auto()
     RETRY = auto()
@@ -40,6 +44,9 @@ BY_STATUS = {
 
 BY_CODE = {
     **dict.fromkeys((OK, NO_RESULTS), Action.CHECKED),
+    CREATED: Action.POSTED,
+    # Handed over, in the queue; not found, or kept no longer.
+    **dict.fromkeys((40601, 40602, 40401, 40403), Action.NOT_READY),
     **dict.fromkeys((40202, 40209), Action.WAIT),
     # The trouble of one search among codes that are the account's: at the search engine, or asked too often.
     **dict.fromkeys((40101, 40103, 40205, 40206), Action.NOT_CHECKED),
@@ -76,31 +83,60 @@ def action_of(status: int, code: int = OK) -> Action:
 
 
 def hear(status: int, body: bytes) -> Heard:
-    """Read one answer; whatever comes, it asks for something.
+    """Read the answer to one search; whatever comes, it asks for something.
 
     :param status: the HTTP status.
     """
+    answer = _parse(status, body)
+    if isinstance(answer, Heard):
+        return answer
+    try:
+        code, reason = status_of(answer)
+        task = task_of(answer) if code == OK else None
+        if task is not None:
+            code, reason = status_of(task)
+        return _judge(code, reason, cost_of(answer), task)
+    except SerpError as error:
+        return Heard(action=Action.NOT_CHECKED, reason=error.reason, cost=cost_of(answer))
+
+
+def hear_each(status: int, body: bytes) -> Heard | tuple[Heard, ...]:
+    """Read the answer to one call for many searches: what was heard of each, or else of the call.
+
+    :param status: the HTTP status.
+    """
+    answer = _parse(status, body)
+    if isinstance(answer, Heard):
+        return answer
+    try:
+        code, reason = status_of(answer)
+        return tuple(map(_hear_of, tasks_of(answer))) if code == OK else _judge(code, reason, cost_of(answer))
+    except SerpError as error:
+        return Heard(action=Action.LOST, reason=f"{LOST} ({error.reason})", cost=None)
+
+
+def _hear_of(task: dict[str, Any]) -> Heard:
+    try:
+        return _judge(*status_of(task), cost_of(task), task)
+    except SerpError as error:
+        return Heard(action=Action.LOST, reason=f"{LOST} ({error.reason})", cost=None, task=task)
+
+
+def _parse(status: int, body: bytes) -> object:
+    """Give the parsed answer, or what is heard when there is none."""
     if status != HTTPStatus.OK:
         action = action_of(status)
         if action is Action.LOST:
             return Heard(action=action, reason=f"{LOST} (HTTP {status})", cost=None)
         return Heard(action=action, reason=f"HTTP {status} {HTTPStatus(status).phrase}", cost=Decimal(0))
     try:
-        answer = json.loads(body, parse_float=Decimal)
+        return json.loads(body, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError):
         return Heard(action=Action.LOST, reason=f"{LOST} (not JSON)", cost=None)
-    try:
-        return _read(answer)
-    except SerpError as error:
-        return Heard(action=Action.NOT_CHECKED, reason=error.reason, cost=cost_of(answer))
 
 
-def _read(answer: object) -> Heard:
-    code, reason = status_of(answer)
-    task = task_of(answer) if code == OK else None
-    if task is not None:
-        code, reason = status_of(task)
-    action, cost = action_of(HTTPStatus.OK, code), cost_of(answer)
+def _judge(code: int, reason: str, cost: Decimal | None, task: dict[str, Any] | None = None) -> Heard:
+    action = action_of(HTTPStatus.OK, code)
     # Only what says that it cost nothing may be asked for again.
     if action in (Action.RETRY, Action.WAIT) and cost != 0:
         action = Action.NOT_CHECKED

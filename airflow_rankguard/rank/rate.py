@@ -87,7 +87,8 @@ class Rate:
         self._account = account
         self._spacing = Spacing(calls=per_minute, minute=minute)
         self._sleep, self._stopwatch = sleep, stopwatch
-        self._permits, self._good_until, self._size = 0, float("-inf"), 1
+        self._size, self._taken, self._permits = 1, 0, 0
+        self._good_until = float("-inf")
 
     def wait(self, calls: int = 1) -> None:
         """Wait until so many calls may be made, which must follow at once.
@@ -110,11 +111,23 @@ class Rate:
         return self._stopwatch() > self._good_until
 
     def _take(self, calls: int) -> None:
-        """Take a turn and wait for it: twice as long a one when the last was used up in time, else the shortest."""
-        self._size = 1 if self._is_too_late() else min(2 * self._size, self._spacing.batch)
+        """Take a turn and wait for it."""
+        self._size = self._next_size()
         permits = max(calls, self._size)
         asked = self._stopwatch()
         wait = self._database.statement(store.take_permits, self._account, self._spacing.step(permits))
         self._sleep(wait)
         # The database's clock was read at some time after we asked: counted from there, no permit is used too late.
-        self._permits, self._good_until = permits, asked + wait + self._spacing.used_within
+        self._taken = self._permits = permits
+        self._good_until = asked + wait + self._spacing.used_within
+
+    def _next_size(self) -> int:
+        """How many permits this task can use in time, by what became of the last turn's.
+
+        Twice as many when those were used up in half of their time. As many as were used when the rest came too late.
+        One when this task has been away since.
+        """
+        late, good = self._stopwatch() - self._good_until, self._spacing.used_within
+        if late <= -good / 2:
+            return min(2 * self._size, self._spacing.batch)
+        return max(1, min(self._size, self._taken - self._permits)) if late <= good else 1

@@ -21,7 +21,7 @@ NOW, BEFORE = 1, 2
 class Measurement:
     """A snapshot as the report reads it.
 
-    :param age: 1 from the last finished run of the config, 2 from the one before.
+    :param age: 1 from the last finished run that measured it, 2 from the one before.
     :param reason: why it could not be checked; None for a good one.
     :param best: the best place the keyword has ever had on this device.
     """
@@ -41,7 +41,7 @@ class ReportRow:
     """One keyword on one device.
 
     :param position: its organic place now, None when there is none; then ``note`` says why.
-    :param before: its organic place in the run before.
+    :param before: its organic place in the run before that measured it.
     :param change: places climbed (negative: fallen), None unless it has both.
     :param best: its best organic place ever.
     """
@@ -59,7 +59,7 @@ class ReportRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """The positions of a config by keyword and device, and when the two runs it compares finished."""
+    """The positions of a config by keyword and device, and when the newest of them were measured, and those before."""
 
     config_id: str
     domain: str
@@ -71,22 +71,28 @@ class Report:
 def build_report(config: RankConfig, keywords: Sequence[Keyword], measurements: Iterable[Measurement]) -> Report:
     """Assemble the report of a config: a row for each keyword and device, measured or not."""
     known = {(one.keyword_id, one.device, one.age): one for one in measurements}
-    finished = {one.age: one.finished_at for one in known.values()}
+    newest, before = (_newest(one.finished_at for one in known.values() if one.age == age) for age in (NOW, BEFORE))
     rows = (
-        _row(keyword, device, known.get((keyword.id, device, NOW)), known.get((keyword.id, device, BEFORE)))
+        _row(keyword, device, known.get((keyword.id, device, NOW)), known.get((keyword.id, device, BEFORE)), newest)
         for keyword in keywords
         for device in config.devices
     )
     return Report(
         config_id=config.id,
         domain=config.domain,
-        finished_at=finished.get(NOW),
-        before_at=finished.get(BEFORE),
+        finished_at=newest,
+        before_at=before,
         rows=tuple(rows),
     )
 
 
-def _row(keyword: Keyword, device: Device, now: Measurement | None, before: Measurement | None) -> ReportRow:
+def _newest(times: Iterable[datetime]) -> datetime | None:
+    return max(times, default=None)
+
+
+def _row(
+    keyword: Keyword, device: Device, now: Measurement | None, before: Measurement | None, newest: datetime | None
+) -> ReportRow:
     known = now or before
     position = now.position if now else Position()
     earlier = before.position.organic if before else None
@@ -99,7 +105,7 @@ def _row(keyword: Keyword, device: Device, now: Measurement | None, before: Meas
         best=known.best if known else None,
         url=position.url,
         featured=position.featured,
-        note=_note(now),
+        note=_note(now, newest),
     )
 
 
@@ -107,9 +113,12 @@ def _climbed(earlier: int | None, now: int | None) -> int | None:
     return None if earlier is None or now is None else earlier - now
 
 
-def _note(now: Measurement | None) -> str:
+def _note(now: Measurement | None, newest: datetime | None) -> str:
     if now is None:
         return "not measured yet"
     if now.reason is not None:
         return f"not checked: {now.reason}"
-    return f"not in the first {now.depth}" if now.position.organic is None else ""
+    place = f"not in the first {now.depth}" if now.position.organic is None else ""
+    # A run may have measured some of the keywords alone.
+    age = "" if now.finished_at == newest else f"on {now.finished_at:%Y-%m-%d}"
+    return " ".join(filter(None, (place, age)))

@@ -12,6 +12,7 @@ from airflow_rankguard.rank.serp import SerpItem, SerpResult
 from airflow_rankguard.rank.values import Device
 
 OK = 20000
+CREATED = 20100
 NO_RESULTS = 40102
 """The search was made and found nothing: a page without elements (docs.dataforseo.com/v3/appendix/errors)."""
 
@@ -80,6 +81,23 @@ def search_of(task: dict[str, Any]) -> tuple[str, Device]:
         return _keyword(_field(data, "keyword", str)), Device(raw)
     except ValueError as error:
         raise SerpError(f"wrong shape: device is {raw!r}") from error
+
+
+def posted_of(task: dict[str, Any]) -> tuple[str, str]:
+    """Read the id that the provider has given to a search in its queue, and the tag that we gave to it.
+
+    :raises SerpError: it does not say them, or says them in another shape.
+    """
+    return _field(task, "id", str), _field(_field(task, "data", dict), "tag", str)
+
+
+def ready_of(task: dict[str, Any]) -> dict[str, str | None]:
+    """Read the list of searches whose pages nobody has fetched yet: their tags by their ids.
+
+    :raises SerpError: it has another shape.
+    """
+    rows = _optional(task, "result", list) or []
+    return {_field(row, "id", str): _optional(row, "tag", str) for row in rows}
 
 
 def _keyword(raw: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol
 
-from airflow_rankguard.rank.values import Device
+from airflow_rankguard.rank.values import Device, Pair
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,6 +22,11 @@ class SerpQuery:
     language_code: str
     depth: int
     keyword_id: int = 0
+
+    @property
+    def pair(self) -> Pair:
+        """What a page of it measures."""
+        return self.keyword_id, self.device
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,6 +82,7 @@ class SerpSource(Protocol):
         """Give the result page of one search.
 
         :raises SerpError: this one search has no page; the check notes the reason and goes on with the next.
+        :raises NotYet: nor is it known that it has none: the check leaves it open, and a later one asks again.
         :raises SourceStopped: nor has any other in this check, which keeps what it has and says why it ends.
         """
         ...

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 from decimal import ROUND_DOWN, ROUND_UP, Decimal
-from typing import TYPE_CHECKING
+from itertools import takewhile
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.errors import CeilingReached
-from airflow_rankguard.rank.store import Reservation
+from airflow_rankguard.rank.store import Posted, Reservation
 from airflow_rankguard.rank.tables import MILLIONTH
 from airflow_rankguard.rank.values import LARGEST_AMOUNT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
+
+    from sqlalchemy import Connection
 
     from airflow_rankguard.guard.database import Database
     from airflow_rankguard.rank.values import Device, Pair
 
-__all__ = ["Reservation", "Spending"]
+__all__ = ["Posted", "Reservation", "Spending", "Taken"]
+
+
+class Taken(NamedTuple):
+    """A search that the provider has taken.
+
+    :param id: of its reservation.
+    :param cost: in US dollars; None when nobody said it.
+    """
+
+    id: UUID
+    task_id: str
+    cost: Decimal | None = None
 
 
 class Spending:
@@ -47,13 +63,26 @@ class Spending:
         :raises DatabaseUnavailable: nobody knows whether it may be made, so it must not be.
         :raises ValueError: ``most`` is no amount of money.
         """
-        wanted = Reservation(id=uuid4(), keyword_id=keyword_id, device=device, most=_amount(most, ROUND_UP))
-        scope = self._budget, self._guarded_run_id, self._config_id
-        taken = self._database.statement(store.reserve, *scope, wanted, self._ceiling or Decimal(0))
+        wanted = _wanted(keyword_id, device, most, queued=False)
+        taken = self._database.statement(store.reserve, *self._scope, wanted, self._ceiling or Decimal(0))
         # When the answer to its commit was lost, the next attempt finds the reservation made.
         if not taken and not self._database.look(store.is_reserved, wanted.id):
-            raise CeilingReached(spent=self.spent(), most=wanted.most, ceiling=self._ceiling)
+            raise self.refusal(most)
         return wanted
+
+    def reserve_queued(self, searches: Sequence[tuple[int, Device, Decimal]]) -> list[Reservation]:
+        """Reserve for searches that one call puts into the provider's queue, in their order, until the ceiling is near.
+
+        :param searches: the keyword, the device and the most that it may cost, of each.
+        :returns: the reservations, fewer when the next one would pass the ceiling.
+        :raises DatabaseUnavailable: as ``reserve``.
+        """
+        wanted = [_wanted(*search, queued=True) for search in searches]
+        return self._database.transaction(_reserve_each, self._scope, wanted, self._ceiling or Decimal(0))
+
+    def refusal(self, most: Decimal) -> CeilingReached:
+        """Say why a call that may cost so much is not made."""
+        return CeilingReached(spent=self.spent(), most=_amount(most, ROUND_UP), ceiling=self._ceiling)
 
     def settle(self, reservation: Reservation, cost: Decimal) -> None:
         """Put the price of the response in place of what was reserved, also when it is higher; the first time counts.
@@ -63,16 +92,16 @@ class Spending:
         """
         self._database.statement(store.settle, reservation.id, _amount(cost, ROUND_UP))
 
-    def note_task(self, reservation: Reservation, provider_task_id: str) -> None:
-        """Remember the provider's task that was paid for, so that a later try collects it."""
-        self._database.statement(store.note_task, reservation.id, provider_task_id)
+    def note_tasks(self, taken: Sequence[Taken]) -> None:
+        """Remember the provider's tasks that were paid for, so that a later try fetches their pages."""
+        self._database.transaction(_note_each, taken)
 
-    def open_tasks(self) -> list[Reservation]:
-        """Give the tasks that this run has posted and not settled, in any of its lives, oldest first."""
-        return self._database.look(store.list_open_tasks, self._budget)
+    def posted(self) -> list[Posted]:
+        """Give what this run, in any of its lives, has put into the provider's queue, oldest first."""
+        return self._database.look(store.list_posted, self._budget, self._guarded_run_id)
 
     def lost(self) -> set[Pair]:
-        """Give the searches of this run, in any of its lives, that were reserved and of which nobody knows more."""
+        """Give the searches of this run, in any of its lives, that a call may have paid for: nobody knows more."""
         return self._database.look(store.list_lost, self._budget)
 
     def spent(self) -> Decimal:
@@ -80,10 +109,35 @@ class Spending:
         return self._database.look(store.get_spent, self._budget)
 
     @property
+    def _scope(self) -> tuple[UUID, UUID, str]:
+        return self._budget, self._guarded_run_id, self._config_id
+
+    @property
     def _budget(self) -> UUID:
         if self._opened is None:
             self._opened = self._database.statement(store.open_budget, self._guarded_run_id, self._config_id)
         return self._opened
+
+
+def _wanted(keyword_id: int, device: Device, most: Decimal, *, queued: bool) -> Reservation:
+    amount = _amount(most, ROUND_UP)
+    return Reservation(id=uuid4(), keyword_id=keyword_id, device=device, most=amount, queued=queued)
+
+
+def _reserve_each(
+    connection: Connection, scope: tuple[UUID, UUID, str], wanted: Sequence[Reservation], ceiling: Decimal
+) -> list[Reservation]:
+    def is_made(one: Reservation) -> bool:
+        return store.reserve(connection, *scope, one, ceiling) or store.is_reserved(connection, one.id)
+
+    return list(takewhile(is_made, wanted))
+
+
+def _note_each(connection: Connection, taken: Sequence[Taken]) -> None:
+    for reservation_id, task_id, cost in taken:
+        store.note_task(connection, reservation_id, task_id)
+        if cost is not None:
+            store.settle(connection, reservation_id, _amount(cost, ROUND_UP))
 
 
 def _amount(dollars: Decimal, rounding: str) -> Decimal:

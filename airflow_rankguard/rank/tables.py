@@ -186,7 +186,7 @@ rank_budgets = Table(
     CheckConstraint("spent >= 0", name="rank_budgets_spent_not_negative"),
 )
 
-# The ledger: a row per paid call. Here, too, no foreign key to guarded_runs.
+# The ledger: a row per paid search. Here, too, no foreign key to guarded_runs.
 rank_spendings = Table(
     "rank_spendings",
     metadata,
@@ -200,6 +200,7 @@ rank_spendings = Table(
     Column("spent", Cost),
     Column("reserved_at", UtcDateTime, nullable=False),
     Column("settled_at", UtcDateTime),
+    Column("queued", Boolean, nullable=False),
     Column("provider_task_id", Text),
     PrimaryKeyConstraint("id", name="rank_spendings_pkey"),
     ForeignKeyConstraint(["budget_id"], ["rank_budgets.id"], name="rank_spendings_budget"),
@@ -209,12 +210,7 @@ rank_spendings = Table(
     CheckConstraint("(spent IS NULL) = (settled_at IS NULL)", name="rank_spendings_settled_is_whole"),
     CheckConstraint("reserved >= 0 AND spent >= 0", name="rank_spendings_not_negative"),
 )
-Index(
-    "rank_spendings_open",
-    rank_spendings.c.budget_id,
-    postgresql_where=text("settled_at IS NULL"),
-    sqlite_where=text("settled_at IS NULL"),
-)
+Index("rank_spendings_budget", rank_spendings.c.budget_id)
 
 # When an account of a provider may be called next: seconds since 1970, which both databases add and compare alike.
 rank_rates = Table(

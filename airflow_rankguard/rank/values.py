@@ -127,6 +127,11 @@ class Progress:
     failed: int = 0
     cost: Decimal = Decimal(0)
 
+    @property
+    def open(self) -> int:
+        """How much is neither checked nor known to be impossible."""
+        return self.total - self.checked - self.failed
+
     def after(self, snapshot: Snapshot, cost: Decimal) -> Progress:
         """Count one more measurement and its cost in US dollars."""
         good = snapshot.reason is None

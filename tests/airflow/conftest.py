@@ -79,6 +79,8 @@ def airflow(
     env = ENV | {
         "PYTHONPATH": str(ROOT),
         "AIRFLOW__RANKGUARD__RECORDINGS": str(ROOT / "demo" / "recordings"),
+        # In minutes; the triggerer dies between the first two.
+        "AIRFLOW__RANKGUARD__QUEUE_LOOKS": "0.4, 0.8, 1.2, 1.6",
         FOLDER: str(gates.folder),
     }
     metadata = metadata_url.render_as_string(hide_password=False)

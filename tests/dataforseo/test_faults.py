@@ -5,8 +5,9 @@ from decimal import Decimal
 
 import pytest
 
+from airflow_rankguard.rank.calling import TRIES
 from airflow_rankguard.rank.check import check
-from airflow_rankguard.rank.dataforseo import TRIES, DataForSeoSource
+from airflow_rankguard.rank.dataforseo import DataForSeoSource
 from airflow_rankguard.rank.errors import SerpError, SourceAway, SourceRefused
 from airflow_rankguard.rank.hearing import LOST
 from airflow_rankguard.rank.values import Progress, RankConfig, Snapshot

@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_rankguard.rank.dataforseo import post_of, price_of
 from airflow_rankguard.rank.hearing import Action, action_of, hear
+from airflow_rankguard.rank.searching import LIVE_PRICE, QUEUED_PRICE, post_of, price_of
 from tests.dataforseo.conftest import query
 from tests.dataforseo.provider import envelope
 
 CODES = {
     Action.CHECKED: (20000, 40102),
-    Action.NOT_CHECKED: (20100, 40000, 40006, 40101, 40103, 40205, 40206, 40501, 40503, 40601, 0, -1, 60000, 10**9),
+    Action.NOT_CHECKED: (40000, 40006, 40101, 40103, 40205, 40206, 40501, 40503, 0, -1, 60000, 10**9),
+    Action.POSTED: (20100,),
+    Action.NOT_READY: (40401, 40403, 40601, 40602),
     Action.WAIT: (40202, 40209),
     Action.RETRY: (50000, 50301, 50303, 50401),
     Action.GIVE_UP: (40100, 40104, 40200, 40201, 40203, 40204, 40207, 40210, 40400, 40402),
@@ -112,7 +114,8 @@ def test_a_body_that_no_parser_gets_through_is_lost() -> None:
 )
 def test_the_most_that_a_search_can_cost(depth: int, keyword: str, most: str) -> None:
     """By the page of ten, the first at full price; five times as much with a search operator."""
-    assert price_of(query(keyword, depth=depth)) == Decimal(most)
+    assert price_of(query(keyword, depth=depth), LIVE_PRICE) == Decimal(most)
+    assert price_of(query(keyword, depth=depth), QUEUED_PRICE) == Decimal(most) * Decimal("0.3")
 
 
 def test_a_search_as_it_is_posted() -> None:

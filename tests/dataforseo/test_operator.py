@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from sqlalchemy import Engine
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from sqlalchemy import Engine, select, update
 
 from airflow_rankguard import fence
 from airflow_rankguard.fence import CurrentGuard
+from airflow_rankguard.guard.answers import RunState
 from airflow_rankguard.guard.database import Database as GuardDatabase
+from airflow_rankguard.guard.store.looks import Wanted
+from airflow_rankguard.guard.values import Cause, GuardedRun, Status
 from airflow_rankguard.operators.rank_check import RankCheckOperator
-from airflow_rankguard.rank import dataforseo, store
+from airflow_rankguard.rank import calling, store
 from airflow_rankguard.rank.hearing import LOST
 from airflow_rankguard.rank.schedule import Schedule
 from airflow_rankguard.rank.spending import Spending
+from airflow_rankguard.rank.tables import rank_runs, rank_spendings
 from airflow_rankguard.rank.values import Device, RankConfig
 from tests.answers import Answers
 from tests.databases import Database
@@ -54,13 +60,15 @@ def run(stage: Stage, database: Database, connect: Connect, shop: RankConfig, mo
     extra = json.dumps({"deployment": "test"})
     guarded = Connection(conn_id="x", conn_type="sqlite", host=database.task_url.database, extra=extra)
     monkeypatch.setenv("AIRFLOW_CONN_RANKGUARD_DEFAULT", guarded.as_json())
-    monkeypatch.setattr(dataforseo, "BACK_OFF", lambda _: 0)
+    monkeypatch.setattr(calling, "BACK_OFF", lambda _: 0)
     with stage.engine.begin() as connection:
         store.add_config(connection, shop)
         store.import_keywords(connection, shop.id, KEYWORDS)
 
     def made(**arguments: Any) -> dict[str, Any]:
-        task = RankCheckOperator(task_id="check", config_id=shop.id, dataforseo_conn_id="serp", **arguments)
+        task = RankCheckOperator(
+            **{"task_id": "check", "config_id": shop.id, "dataforseo_conn_id": "serp", **arguments}
+        )
         return task.execute({})
 
     return made
@@ -129,7 +137,7 @@ def test_a_refused_account_fails_without_a_retry(run: Run, provider: Provider) -
 
 def test_a_provider_that_is_away_fails_for_a_retry_that_goes_on(run: Run, provider: Provider) -> None:
     """What was paid for is kept, and the retry asks for the rest alone."""
-    provider.fails("b", *[http(429)] * dataforseo.TRIES)
+    provider.fails("b", *[http(429)] * calling.TRIES)
     with pytest.raises(AirflowException, match="takes no call now") as away:
         run(max_cost=1)
     assert not isinstance(away.value, AirflowFailException)
@@ -153,3 +161,144 @@ def test_a_ceiling_that_is_no_amount_is_refused(run: Run, provider: Provider, am
     ):
         run(max_cost=amount)
     assert not provider.calls
+
+
+# Through the provider's queue.
+
+
+def pass_time(engine: Engine, minutes: int) -> None:
+    """Let time go by: everything was reserved so much longer ago."""
+    with engine.begin() as connection:
+        for row in connection.execute(select(rank_spendings)).all():
+            own = rank_spendings.c.id == row.id
+            earlier = row.reserved_at - timedelta(minutes=minutes)
+            connection.execute(update(rank_spendings).where(own).values(reserved_at=earlier))
+
+
+def test_a_queued_check_goes_away_between_its_looks(
+    run: Run, stage: Stage, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is deferred until the next one, and comes back by itself; a triggerer that is gone for long is given up."""
+    monkeypatch.setenv("AIRFLOW__RANKGUARD__QUEUE_LOOKS", "4, 6.5")
+    provider.queue.done = {"a"}
+    for minutes, wait in ((0, 240), (4, 150)):
+        pass_time(stage.engine, minutes)
+        with pytest.raises(TaskDeferred) as away:
+            run(max_cost="1", mode="queued")
+        assert isinstance(away.value.trigger, TimeDeltaTrigger)
+        assert away.value.method_name == "look"
+        assert isinstance(away.value.timeout, timedelta)
+        assert away.value.timeout.total_seconds() == pytest.approx(wait + 1800, abs=10)
+    provider.queue.done = None
+    pass_time(stage.engine, 3)
+    assert run(max_cost="1", mode="queued")["checked"] == 3
+    assert (len(provider.queue.posts), provider.calls) == (1, [])
+
+
+def test_no_look_follows_at_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scheduler would fail a task that is back before it has seen it leave."""
+    monkeypatch.setenv("AIRFLOW__RANKGUARD__QUEUE_LOOKS", "0.01, 5")
+    with pytest.raises(TaskDeferred) as away:
+        run(max_cost="1", mode="queued")
+    assert away.value.timeout == timedelta(seconds=15, minutes=30)
+
+
+@pytest.mark.parametrize("looks", ["", "soon", "4, 4", "6, 4", "0, 4", "4, inf", "4, nan"])
+def test_looks_are_growing_minutes(run: Run, provider: Provider, monkeypatch: pytest.MonkeyPatch, looks: str) -> None:
+    """Said before anything is posted."""
+    monkeypatch.setenv("AIRFLOW__RANKGUARD__QUEUE_LOOKS", looks or " ")
+    with pytest.raises(ValueError, match="growing numbers of minutes are wanted"):
+        run(max_cost="1", mode="queued")
+    assert not provider.queue.posts
+
+
+def test_a_queued_check_says_why_it_stopped(run: Run, stage: Stage) -> None:
+    """At the ceiling, when it has what it posted."""
+    with pytest.raises(TaskDeferred):
+        run(max_cost="0.0021", mode="queued")
+    pass_time(stage.engine, 4)
+    told = run(max_cost="0.0021", mode="queued")
+    assert (told["checked"], told["total"], told["cost"]) == (2, 3, "0.001200")
+    assert "of at most 0.0021 USD are spent" in told["stopped"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [({"mode": "fast"}, "not 'fast'"), ({"mode": "queued", "dataforseo_conn_id": ""}, "Only DataForSEO has a queue")],
+)
+def test_a_mode_that_there_is_not_is_refused(
+    run: Run, provider: Provider, arguments: dict[str, str], wrong: str
+) -> None:
+    """Before anything is asked."""
+    with pytest.raises(AirflowFailException, match=wrong):
+        run(max_cost="1", **arguments)
+    assert (provider.calls, provider.queue.posts) == ([], [])
+
+
+def test_a_provider_that_takes_no_post_fails_for_a_retry(run: Run, provider: Provider) -> None:
+    """And an account that it refuses fails without one."""
+    provider.queue.post_faults.extend([http(429)] * calling.TRIES)
+    with pytest.raises(AirflowException, match="takes no call now") as away:
+        run(max_cost="1", mode="queued")
+    assert not isinstance(away.value, AirflowFailException)
+    provider.queue.post_faults.append(http(401))
+    with pytest.raises(AirflowFailException, match="refuses this account"):
+        run(max_cost="1", mode="queued")
+
+
+# Some of the keywords.
+
+
+@pytest.mark.parametrize("told", [[1, 3], (3, 1), "1, 3", "[1, 3]", "3,1"])
+def test_some_of_the_keywords(run: Run, provider: Provider, told: Any) -> None:
+    """As a list, or as a template gives it."""
+    assert run(max_cost="1", keyword_ids=told)["total"] == 2
+    assert provider.paid == {("a", "desktop"): 1, ("c", "desktop"): 1}
+
+
+@pytest.mark.parametrize("told", [None, ""])
+def test_all_of_the_keywords(run: Run, told: Any) -> None:
+    """When none are named."""
+    assert run(max_cost="1", keyword_ids=told)["total"] == 3
+
+
+@pytest.mark.parametrize(
+    ("told", "wrong"), [([1, 99], "has no keywords 99 in use"), ("a", "not 'a'"), ("1;2", "not '1;2'"), (5, "not 5")]
+)
+def test_keywords_that_there_are_not_are_refused(
+    run: Run, stage: Stage, provider: Provider, told: Any, wrong: str
+) -> None:
+    """Before anything is written or asked."""
+    with pytest.raises(AirflowFailException, match=wrong):
+        run(max_cost="1", keyword_ids=told)
+    with stage.engine.begin() as connection:
+        assert connection.execute(select(rank_runs)).first() is None
+    assert not provider.calls
+
+
+# Finished from what is there.
+
+
+def test_a_check_that_has_all_is_done_though_nobody_says_so(run: Run, stage: Stage, shop: RankConfig) -> None:
+    """Whoever reclaims its run ends it as completed, and its positions are in the report."""
+    run(max_cost="1")
+    ended = reclaimed(stage)
+    assert (ended.status, ended.cause) == (Status.COMPLETED, Cause.RECLAIMED)
+    with stage.engine.begin() as connection:
+        assert len(store.list_measurements(connection, shop.id)) == 3
+
+
+def test_a_check_that_has_not_all_is_failed(run: Run, stage: Stage) -> None:
+    """Its keys are free, and what it measured stays."""
+    run(max_cost=ROOM_FOR_TWO)
+    assert reclaimed(stage).status == Status.FAILED
+
+
+def reclaimed(stage: Stage) -> GuardedRun:
+    """The run, after it died in its sleep and somebody else took the key."""
+    seen = stage.guard.look(key())
+    assert seen
+    stage.answers["r1"] = RunState.FAILED
+    stage.held("r2")
+    (run,) = [one for one in stage.guard.runs(Wanted()) if one.id == seen.run.id]
+    return run

@@ -8,8 +8,9 @@ from decimal import Decimal
 import httpx
 import pytest
 
+from airflow_rankguard.rank.calling import TRIES
 from airflow_rankguard.rank.check import check
-from airflow_rankguard.rank.dataforseo import TRIES, DataForSeoSource
+from airflow_rankguard.rank.dataforseo import DataForSeoSource
 from airflow_rankguard.rank.errors import RankError, SerpError, SourceAway, SourceRefused, SourceStopped
 from airflow_rankguard.rank.values import Device, Position, Progress, RankConfig, Snapshot
 from tests.dataforseo.conftest import Purse, keywords, query

@@ -124,6 +124,30 @@ def test_who_calls_seldom_takes_one_permit_at_a_time(guarded: Database, turns_ta
     assert turns_taken() == [1, 2, 1, 1, 1]
 
 
+def test_who_calls_slowly_takes_no_more_permits_than_it_uses(
+    guarded: Database, turns_taken: Callable[[], list[int]]
+) -> None:
+    """Of five calls a second four are sure to be in time."""
+    watch = Watch()
+    rate = Rate(guarded, "login", sleep=watch.sleep, stopwatch=watch)
+    for _ in range(1 + 2 + 4 + 4 + 4):
+        rate.wait()
+        watch.now += 0.2
+    assert turns_taken() == [1, 2, 4, 4, 4]
+
+
+def test_who_becomes_slow_takes_as_many_permits_as_it_has_used(
+    guarded: Database, turns_taken: Callable[[], list[int]]
+) -> None:
+    """What came too late is lost once, and not with every turn."""
+    watch = Watch()
+    rate = Rate(guarded, "login", sleep=watch.sleep, stopwatch=watch)
+    for pause in [0.0] * (1 + 2 + 4 + 8) + [0.3] * (4 + 4 + 4):
+        rate.wait()
+        watch.now += pause
+    assert turns_taken() == [1, 2, 4, 8, 10, 4, 4]
+
+
 def test_a_turn_is_waited_for(guarded: Database) -> None:
     """Where one call a minute may be made, the second comes a minute after the first."""
     watch = Watch()
@@ -149,7 +173,7 @@ def test_a_permit_that_lay_for_too_long_is_not_used(guarded: Database, turns_tak
     for pause in (0, 0.9, 0, 1.1, 0):
         rate.wait()
         watch.now += pause
-    assert turns_taken() == [1, 2, 4, 1]
+    assert turns_taken() == [1, 2, 2, 1]
 
 
 def test_a_slow_answer_makes_a_permit_late(

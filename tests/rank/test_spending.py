@@ -14,7 +14,7 @@ from airflow_rankguard.guard import schema
 from airflow_rankguard.guard.values import Life
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.errors import CeilingReached
-from airflow_rankguard.rank.spending import Reservation, Spending
+from airflow_rankguard.rank.spending import Reservation, Spending, Taken
 from airflow_rankguard.rank.tables import rank_budgets, rank_spendings
 from airflow_rankguard.rank.values import Device
 from tests.answers import Answers
@@ -113,42 +113,63 @@ def test_a_crash_between_call_and_price_costs_all_that_was_reserved(till: Till) 
 
 
 def test_a_retry_finds_the_tasks_that_are_paid_for(till: Till) -> None:
-    """Those that were posted and not settled, oldest first, just as they were reserved."""
+    """Whatever was posted, oldest first, also those whose price or id nobody told; not what the provider refused."""
     first = till.spending()
-    posted = [till.reserve(first, keyword=number) for number in range(3)]
+    made = [till.reserve(first, keyword=number, queued=True) for number in range(3)]
+    refusal = till.reserve(first, queued=True)
     till.reserve(first)
-    for number, made in enumerate(posted):
-        first.note_task(made, f"task-{number}")
-    first.settle(posted[1], PRICE)
-    retry = till.spending()
-    waiting = [replace(posted[number], provider_task_id=f"task-{number}") for number in (0, 2)]
-    assert retry.open_tasks() == waiting
-    retry.settle(waiting[0], PRICE)
-    assert retry.open_tasks() == waiting[1:]
+    first.note_tasks([Taken(made[0].id, "task-0")])
+    first.note_tasks([Taken(made[1].id, "task-1", PRICE)])
+    first.settle(refusal, Decimal(0))
+    told = [(one.id, one.keyword_id, one.device, one.task_id, one.cost) for one in till.spending().posted()]
+    ids, costs = ("task-0", "task-1", None), (made[0].most, PRICE, made[2].most)
+    assert told == [
+        (one.id, one.keyword_id, one.device, task_id, cost) for one, task_id, cost in zip(made, ids, costs, strict=True)
+    ]
+    assert till.counted() == sum(costs, made[0].most)
+
+
+def test_what_is_posted_has_an_age(till: Till) -> None:
+    """In seconds, by the database's clock."""
+    spending = till.spending()
+    till.reserve(spending, queued=True)
+    (row,) = till.rows()
+    with till.engine.begin() as connection:
+        connection.execute(update(rank_spendings).values(reserved_at=row.reserved_at - timedelta(minutes=4)))
+    (posted,) = spending.posted()
+    assert 240 <= posted.age < 300
+
+
+def test_a_search_in_the_queue_is_not_lost(till: Till) -> None:
+    """Its page can still be fetched; that of a call at once cannot."""
+    spending = till.spending()
+    till.reserve(spending, keyword=0, queued=True)
+    till.reserve(spending, keyword=1)
+    assert spending.lost() == {(till.keywords[1], Device.DESKTOP)}
 
 
 def test_a_cleared_run_goes_on_with_its_money_and_its_tasks(till: Till) -> None:
     """Its new guarded run has the old one's budget, also when the old one was pruned meanwhile."""
     before = till.spending("1")
-    posted = till.reserve(before, "0.7")
-    before.note_task(posted, "task")
+    posted = till.reserve(before, "0.7", queued=True)
+    before.note_tasks([Taken(posted.id, "task")])
     first = till.run
     till.clear()
     assert till.stage.guard.prune(timedelta(0)) == 1
     assert till.run.id != first.id
     cleared = till.spending("1")
     assert refused(lambda: till.reserve(cleared, "0.4")).spent == Decimal("0.7")
-    (found,) = cleared.open_tasks()
-    assert (found.id, found.provider_task_id) == (posted.id, "task")
-    cleared.settle(found, PRICE)
+    (found,) = cleared.posted()
+    assert (found.id, found.task_id, found.cost) == (posted.id, "task", Decimal(0))
+    cleared.settle(posted, PRICE)
     assert cleared.spent() == before.spent() == till.counted() == PRICE
 
 
 def test_other_runs_and_other_configs_have_their_own_money(till: Till, add_due: AddDue) -> None:
     """The next DagRun of a config begins with nothing spent, and so does another config in the same DagRun."""
     first = till.spending("1")
-    posted = till.reserve(first, "0.6")
-    first.note_task(posted, "task")
+    posted = till.reserve(first, "0.6", queued=True)
+    first.note_tasks([Taken(posted.id, "task")])
     add_due("other")
     other = till.stage.held("r1", resource="other")
     (keyword,) = till.database.look(store.list_keywords, "other")
@@ -157,7 +178,7 @@ def test_other_runs_and_other_configs_have_their_own_money(till: Till, add_due: 
     till.run = till.stage.held("r2", Life(try_number=1), resource=SHOP)
     following = till.spending("1")
     assert following.spent() == 0
-    assert following.open_tasks() == []
+    assert following.posted() == []
     till.reserve(following, "0.6")
     first.settle(posted, PRICE)
     till.reserve(first, "0.4")

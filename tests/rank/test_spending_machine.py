@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from airflow_rankguard.guard.engines import create_guard_engine
 from airflow_rankguard.rank import store
-from airflow_rankguard.rank.spending import Reservation, Spending
+from airflow_rankguard.rank.spending import Reservation, Spending, Taken
 from airflow_rankguard.rank.values import Device
 from tests.answers import Answers
 from tests.databases import Database
@@ -52,12 +52,12 @@ class SpendingMachine(RuleBasedStateMachine):
     def _spending(self) -> Spending:
         return self.till.spending(None if self.ceiling is None else str(self.ceiling))
 
-    @rule(task=tasks, most=amounts)
-    def reserve(self, task: int, most: Decimal) -> None:
+    @rule(task=tasks, most=amounts, queued=st.booleans())
+    def reserve(self, task: int, most: Decimal, queued: bool) -> None:
         """A task wants to make a call: it may exactly when the call fits."""
         spending, ceiling = self.spendings[task], self.ceilings[task]
         if self._fits(most, ceiling):
-            self._note(self.till.reserve(spending, str(most)))
+            self._note(self.till.reserve(spending, str(most), queued=queued))
             return
         reached = refused(lambda: self.till.reserve(spending, str(most)))
         assert (reached.spent, reached.most, reached.ceiling) == (self._spent(), most, ceiling)
@@ -109,10 +109,11 @@ class SpendingMachine(RuleBasedStateMachine):
     @rule(task=tasks, which=chosen)
     def post(self, task: int, which: int) -> None:
         """The provider takes a call as a task."""
-        if self.made:
-            name = list(self.made)[which % len(self.made)]
+        queued = [name for name, made in self.made.items() if made.queued]
+        if queued:
+            name = queued[which % len(queued)]
             self.tasks[name] = f"task-{which}"
-            self.spendings[task].note_task(self.made[name], self.tasks[name])
+            self.spendings[task].note_tasks([Taken(self.made[name].id, self.tasks[name])])
 
     @rule(task=tasks, ceiling=st.sampled_from(CEILINGS))
     def crash_and_retry(self, task: int, ceiling: Decimal | None) -> None:
@@ -131,9 +132,10 @@ class SpendingMachine(RuleBasedStateMachine):
     def nothing_is_lost(self) -> None:
         """The ledger and its budget say what was spent, and every task what is to be collected."""
         assert self.till.counted() == self._spent()
-        waiting = {name: task for name, task in self.tasks.items() if name not in self.settled}
+        known = self.tasks.keys() | (self.made.keys() - self.settled)
+        queued = {name: self.tasks.get(name) for name in known if self.made[name].queued}
         for spending in self.spendings[:2]:
-            assert {str(made.id): made.provider_task_id for made in spending.open_tasks()} == waiting
+            assert {str(posted.id): posted.task_id for posted in spending.posted()} == queued
 
 
 @pytest.mark.timeout(600)

@@ -38,9 +38,14 @@ class Till:
         """What a try of the DagRun spends with."""
         return Spending(self.database, self.run.id, SHOP, None if ceiling is None else Decimal(ceiling))
 
-    def reserve(self, spending: Spending, most: str = "0.1", keyword: int = 0) -> Reservation:
+    def reserve(self, spending: Spending, most: str = "0.1", keyword: int = 0, *, queued: bool = False) -> Reservation:
         """Reserve for one of the keywords on the desktop."""
-        return spending.reserve(self.keywords[keyword], Device.DESKTOP, Decimal(most))
+        search = self.keywords[keyword], Device.DESKTOP, Decimal(most)
+        if not queued:
+            return spending.reserve(*search)
+        for made in spending.reserve_queued([search]):
+            return made
+        raise spending.refusal(search[-1])
 
     def clear(self) -> None:
         """The run ends, and somebody clears it: it comes back with another guarded run."""

@@ -10,7 +10,7 @@ from airflow_rankguard.rank.store.configs import (
     list_keywords,
 )
 from airflow_rankguard.rank.store.due import carry_out, give_back, list_due, note_started, offer_again
-from airflow_rankguard.rank.store.history import list_measurements
+from airflow_rankguard.rank.store.history import list_measurements, list_points
 from airflow_rankguard.rank.store.rates import take_permits
 from airflow_rankguard.rank.store.runs import begin_run, finish_run, get_run, list_done, write_snapshots
 from airflow_rankguard.rank.store.schedules import (
@@ -21,11 +21,12 @@ from airflow_rankguard.rank.store.schedules import (
     set_schedule,
 )
 from airflow_rankguard.rank.store.spending import (
+    Posted,
     Reservation,
     get_spent,
     is_reserved,
     list_lost,
-    list_open_tasks,
+    list_posted,
     note_task,
     open_budget,
     reserve,
@@ -34,6 +35,7 @@ from airflow_rankguard.rank.store.spending import (
 
 __all__ = [
     "Imported",
+    "Posted",
     "Reservation",
     "Scheduled",
     "add_config",
@@ -55,7 +57,8 @@ __all__ = [
     "list_keywords",
     "list_lost",
     "list_measurements",
-    "list_open_tasks",
+    "list_points",
+    "list_posted",
     "list_schedules",
     "note_started",
     "note_task",

@@ -7,9 +7,22 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, Connection, Row, cast, exists, func, literal, not_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    case,
+    cast,
+    exists,
+    func,
+    literal,
+    not_,
+    select,
+    type_coerce,
+    update,
+)
 
-from airflow_rankguard.guard.dialects import clock, insert, is_postgresql
+from airflow_rankguard.guard.dialects import clock, insert, is_postgresql, seconds_since
 from airflow_rankguard.guard.tables import guarded_runs
 from airflow_rankguard.rank.tables import Cost, rank_budgets, rank_spendings
 from airflow_rankguard.rank.values import Device, Pair
@@ -21,18 +34,41 @@ NOTHING = Decimal(0)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reservation:
-    """A paid call that may be made: what for, and what it may cost.
+    """A search that may be paid for: which, and what it may cost.
 
     :param id: of its row in the ledger; chosen before it is written, and never again.
-    :param most: in US dollars; counted as spent until the call is settled.
-    :param provider_task_id: the provider's task that it paid for, once that is known.
+    :param most: in US dollars; counted as spent until it is settled.
+    :param queued: it goes to the provider's queue, so that its page comes by another call.
     """
 
     id: UUID
     keyword_id: int
     device: Device
     most: Decimal
-    provider_task_id: str | None = None
+    queued: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Posted:
+    """A search in the provider's queue, or one of which nobody knows whether it came there.
+
+    :param id: of its reservation.
+    :param task_id: the provider's; None while nobody knows it.
+    :param cost: in US dollars; nothing when an earlier guarded run of the same DagRun has paid for it.
+    :param age: how many seconds ago it was reserved.
+    """
+
+    id: UUID
+    keyword_id: int
+    device: Device
+    task_id: str | None
+    cost: Decimal
+    age: float
+
+    @property
+    def pair(self) -> Pair:
+        """What it measures."""
+        return self.keyword_id, self.device
 
 
 def open_budget(connection: Connection, run_id: UUID, config_id: str) -> UUID:
@@ -77,6 +113,7 @@ def reserve(
         "keyword_id": wanted.keyword_id,
         "device": wanted.device.value,
         "reserved": wanted.most,
+        "queued": wanted.queued,
     }
     columns = [*row, "budget_id", "reserved_at"]
     values = [literal(value, spendings[name].type) for name, value in row.items()]
@@ -114,30 +151,38 @@ def settle(connection: Connection, reservation_id: UUID, cost: Decimal) -> None:
         connection.execute(update(rank_budgets).where(budgets.id == row.budget_id).values(spent=corrected))
 
 
-def note_task(connection: Connection, reservation_id: UUID, provider_task_id: str) -> None:
+def note_task(connection: Connection, reservation_id: UUID, task_id: str) -> None:
     """Remember the provider's task that a reservation paid for."""
     own = spendings.id == reservation_id
-    connection.execute(update(rank_spendings).where(own).values(provider_task_id=provider_task_id))
+    connection.execute(update(rank_spendings).where(own).values(provider_task_id=task_id))
 
 
-def list_open_tasks(connection: Connection, budget_id: UUID) -> list[Reservation]:
-    """Give what a budget has paid for and nobody has collected, oldest first."""
-    waiting = (
-        spendings.budget_id == budget_id,
-        spendings.settled_at.is_(None),
-        spendings.provider_task_id.is_not(None),
+def list_posted(connection: Connection, budget_id: UUID, run_id: UUID) -> list[Posted]:
+    """Give what a budget has in the provider's queue, fetched or not, oldest first; what that refused is not there.
+
+    :param run_id: the guarded run that asks.
+    """
+    in_queue = spendings.provider_task_id.is_not(None) | spendings.settled_at.is_(None)
+    price = func.coalesce(spendings.spent, spendings.reserved, type_=Cost())
+    own = case((spendings.guarded_run_id == run_id, price), else_=_usd(NOTHING))
+    statement = (
+        select(
+            spendings.id,
+            spendings.keyword_id,
+            spendings.device,
+            spendings.provider_task_id,
+            type_coerce(own, Cost()).label("cost"),
+            seconds_since(spendings.reserved_at).label("age"),
+        )
+        .where(spendings.budget_id == budget_id, spendings.queued, in_queue)
+        .order_by(spendings.reserved_at, spendings.id)
     )
-    statement = select(rank_spendings).where(*waiting).order_by(spendings.reserved_at, spendings.id)
-    return [_reservation(row) for row in connection.execute(statement)]
+    return [_posted(row) for row in connection.execute(statement)]
 
 
 def list_lost(connection: Connection, budget_id: UUID) -> set[Pair]:
-    """Give the searches that a budget has reserved, and of whose calls nobody knows what became."""
-    unknown = (
-        spendings.budget_id == budget_id,
-        spendings.settled_at.is_(None),
-        spendings.provider_task_id.is_(None),
-    )
+    """Give the searches that a budget has reserved for a call at once, and of which nobody knows what became."""
+    unknown = (spendings.budget_id == budget_id, spendings.settled_at.is_(None), not_(spendings.queued))
     found = connection.execute(select(spendings.keyword_id, spendings.device).where(*unknown))
     return {(row.keyword_id, Device(row.device)) for row in found}
 
@@ -158,11 +203,12 @@ def _sum(first: ColumnElement[Decimal], second: ColumnElement[Decimal]) -> Colum
     return func.round(first + second, DIGITS, type_=Cost())
 
 
-def _reservation(row: Row[Any]) -> Reservation:
-    return Reservation(
+def _posted(row: Row[Any]) -> Posted:
+    return Posted(
         id=row.id,
         keyword_id=row.keyword_id,
         device=Device(row.device),
-        most=row.reserved,
-        provider_task_id=row.provider_task_id,
+        task_id=row.provider_task_id,
+        cost=row.cost,
+        age=float(row.age),
     )

@@ -1,0 +1,188 @@
+"""DataForSEO's queue: searches are posted together for less than a third of the price, and their pages fetched later.
+
+The protocol is documented at docs.dataforseo.com/v3/serp/google/organic/task_post, .../tasks_ready and
+.../task_get/advanced. Posting is what costs; a page can then be fetched for 30 days.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from airflow_rankguard.rank.calling import FRUITLESS, call
+from airflow_rankguard.rank.errors import BudgetSpent, NotYet, RankError, SerpError, SourceAway, SourceRefused
+from airflow_rankguard.rank.hearing import LOST, Action, Heard, hear
+from airflow_rankguard.rank.posting import Post
+from airflow_rankguard.rank.response import ready_of
+from airflow_rankguard.rank.searching import page_for
+from airflow_rankguard.rank.spending import Taken
+
+if TYPE_CHECKING:
+    import httpx
+
+    from airflow_rankguard.rank.dataforseo import Pace
+    from airflow_rankguard.rank.serp import SerpQuery, SerpResult, SerpSource
+    from airflow_rankguard.rank.spending import Posted, Spending
+    from airflow_rankguard.rank.values import Pair
+
+READY = "/v3/serp/google/organic/tasks_ready"
+GET = "/v3/serp/google/organic/task_get/advanced/"
+LISTED = 1000
+"""The most that the list of what is ready has: when it is full, there may be more."""
+LISTS_PER_MINUTE = 20
+"""How often an account may ask for that list (updates.dataforseo.com/publications/new-limits-tasks-ready)."""
+
+NOT_ASKED = Heard(action=Action.NOT_READY, reason="not asked for", cost=Decimal(0))
+
+
+class QueuedSource:
+    """Searches through DataForSEO's queue; what is not ready at the last look is searched live instead.
+
+    What was posted stands in the ledger, so that any later try of the run, after whatever end of this one, fetches it
+    and posts nothing again. A post whose answer was lost is found by its tag when it is ready.
+
+    :param post: puts searches into the queue.
+    :param pace: the account's calls per minute.
+    :param list_pace: those for the list of what is ready, which has a limit of its own.
+    :param live: where a search is made that the queue did not finish.
+    :param looks: when to look after the last post, in seconds, the last one being the last.
+    """
+
+    def __init__(
+        self,
+        client: httpx.Client,
+        ledger: Spending,
+        post: Post,
+        *,
+        pace: Pace,
+        list_pace: Pace,
+        live: SerpSource,
+        looks: Sequence[float],
+        stopwatch: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client, self._ledger, self._post, self._live = client, ledger, post, live
+        self._pace, self._list_pace, self._looks, self._stopwatch = pace, list_pace, looks, stopwatch
+        self._posted: dict[Pair, Posted] = {}
+        self._ready: dict[str, str | None] = {}
+        self._age, self._since = float("inf"), stopwatch()
+        self._open, self._fruitless = 0, 0
+
+    @property
+    def stopped(self) -> BudgetSpent | None:
+        """Why not everything was posted; None when it was."""
+        return self._post.stopped
+
+    def begin(self, queries: Sequence[SerpQuery]) -> None:
+        """Post what nobody has posted yet, and look what is ready.
+
+        :raises SourceRefused: the provider refuses the account or the address.
+        :raises SourceAway: it could not be reached, or took no more calls.
+        """
+        known = {one.pair for one in self._ledger.posted()}
+        self._post([query for query in queries if query.pair not in known])
+        self._open, self._since = 0, self._stopwatch()
+        self._posted = {one.pair: one for one in self._ledger.posted()}
+        self._age = min((one.age for one in self._posted.values()), default=float("inf"))
+        self._ready = self._list() if self._may_be_ready() else {}
+        self._find_lost()
+
+    def next_look(self) -> float | None:
+        """Say in how many seconds to begin again; None when nothing is open, or this was the last look."""
+        if not self._open:
+            return None
+        wait = next((look - self._age for look in self._looks if look > self._age), None)
+        return None if wait is None else max(0.0, wait - (self._stopwatch() - self._since))
+
+    def fetch(self, query: SerpQuery) -> SerpResult:
+        """Give the page of a search.
+
+        :raises NotYet: a later look may find it; or it was not posted, and ``stopped`` says why.
+        :raises SerpError: this search gave no page; with what it cost.
+        :raises SourceRefused: the provider refuses the account or the address.
+        :raises SourceAway: at the last look: it could not be reached, or took no more calls.
+        """
+        if query.pair in self._post.refused:
+            raise self._post.refused[query.pair]
+        task = self._posted.get(query.pair)
+        if task is None:
+            raise NotYet
+        heard = self._get(task)
+        match heard.action:
+            case Action.CHECKED:
+                return _page(query, heard, task)
+            case Action.GIVE_UP:
+                raise SourceRefused(f"DataForSEO refuses this account: {heard.reason}")
+            case Action.NOT_CHECKED | Action.POSTED:
+                raise SerpError(heard.reason, cost=task.cost)
+        if not self._is_last:
+            self._open += 1
+            raise NotYet
+        if task.task_id is None:
+            raise SerpError(LOST, cost=task.cost)
+        return self._fetch_live(query, task)
+
+    @property
+    def _is_last(self) -> bool:
+        return self._age >= self._looks[-1]
+
+    def _may_be_ready(self) -> bool:
+        """Whether the list may tell something: after the last look each task is asked for itself."""
+        unknown = any(one.task_id is None for one in self._posted.values())
+        return self._looks[0] <= self._age and (unknown or not self._is_last)
+
+    def _list(self) -> dict[str, str | None]:
+        heard = self._ask(READY, self._list_pace)
+        if heard.action is Action.GIVE_UP:
+            raise SourceRefused(f"DataForSEO refuses this account: {heard.reason}")
+        if heard.action is not Action.CHECKED or heard.task is None:
+            return {}
+        try:
+            return ready_of(heard.task)
+        except SerpError:  # a list that nobody can read tells nothing; the last look asks for each
+            return {}
+
+    def _find_lost(self) -> None:
+        """Learn the provider's id of those whose post was not answered."""
+        ids = {tag: task_id for task_id, tag in self._ready.items() if tag}
+        found = {pair: ids[str(one.id)] for pair, one in self._posted.items() if not one.task_id and str(one.id) in ids}
+        self._ledger.note_tasks([Taken(self._posted[pair].id, task_id) for pair, task_id in found.items()])
+        self._posted |= {pair: replace(self._posted[pair], task_id=task_id) for pair, task_id in found.items()}
+
+    def _get(self, task: Posted) -> Heard:
+        """Ask for a page that may be ready."""
+        listed = task.task_id in self._ready or len(self._ready) >= LISTED
+        if task.task_id is None or not (listed or self._is_last) or self._fruitless >= FRUITLESS:
+            return NOT_ASKED
+        heard = self._ask(GET + quote(task.task_id, safe=""), self._pace)
+        answered = heard.action not in (Action.LOST, Action.RETRY, Action.WAIT)
+        self._fruitless = 0 if answered else self._fruitless + 1
+        return heard
+
+    def _ask(self, path: str, pace: Pace) -> Heard:
+        try:
+            pace.wait()
+        except RankError as error:
+            raise SourceAway(str(error)) from error
+        return call(self._client, path, hear)
+
+    def _fetch_live(self, query: SerpQuery, task: Posted) -> SerpResult:
+        try:
+            page = self._live.fetch(query)
+        except BudgetSpent as spent:
+            late = f"not ready {self._looks[-1] / 60:.4g} minutes after it was posted, and not searched live"
+            raise SerpError(f"{late}: {spent}", cost=task.cost) from spent
+        except SerpError as error:
+            raise SerpError(error.reason, cost=error.cost + task.cost) from error
+        return replace(page, cost=page.cost + task.cost)
+
+
+def _page(query: SerpQuery, heard: Heard, task: Posted) -> SerpResult:
+    assert heard.task is not None
+    try:
+        return replace(page_for(query, heard.task), cost=task.cost)
+    except SerpError as error:
+        raise SerpError(error.reason, cost=task.cost) from error
