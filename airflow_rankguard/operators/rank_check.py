@@ -174,7 +174,8 @@ class RankCheckOperator(BaseOperator):
         with provider.open_queue(spending, ledger, assert_held=held, looks=queue_looks()) as queue:
             queue.begin([query for query in checking.todo() if query.pair not in lost])
             summary = checking.go_on(queue, 1, lost)
-            return replace(summary, stopped=summary.stopped or queue.stopped), queue.next_look()
+            stopped = summary.stopped or queue.stopped
+            return replace(summary, waiting=queue.waiting, stopped=stopped), queue.next_look()
 
     def _is_queued(self, pays: bool) -> bool:
         if self.mode not in (LIVE, QUEUED):

@@ -69,7 +69,9 @@ class QueuedSource:
         self._posted: dict[Pair, Posted] = {}
         self._ready: dict[str, str | None] = {}
         self._age, self._since = float("inf"), stopwatch()
-        self._open, self._fruitless = 0, 0
+        self._fruitless = 0
+        self.waiting = 0
+        """How many searches are in the queue and not ready."""
 
     @property
     def stopped(self) -> BudgetSpent | None:
@@ -84,15 +86,16 @@ class QueuedSource:
         """
         known = {one.pair for one in self._ledger.posted()}
         self._post([query for query in queries if query.pair not in known])
-        self._open, self._since = 0, self._stopwatch()
-        self._posted = {one.pair: one for one in self._ledger.posted()}
+        self.waiting, self._since = 0, self._stopwatch()
+        own = {query.pair for query in queries}
+        self._posted = {one.pair: one for one in self._ledger.posted() if one.pair in own}
         self._age = min((one.age for one in self._posted.values()), default=float("inf"))
         self._ready = self._list() if self._may_be_ready() else {}
         self._find_lost()
 
     def next_look(self) -> float | None:
         """Say in how many seconds to begin again; None when nothing is open, or this was the last look."""
-        if not self._open:
+        if not self.waiting:
             return None
         wait = next((look - self._age for look in self._looks if look > self._age), None)
         return None if wait is None else max(0.0, wait - (self._stopwatch() - self._since))
@@ -119,7 +122,7 @@ class QueuedSource:
             case Action.NOT_CHECKED | Action.POSTED:
                 raise SerpError(heard.reason, cost=task.cost)
         if not self._is_last:
-            self._open += 1
+            self.waiting += 1
             raise NotYet
         if task.task_id is None:
             raise SerpError(LOST, cost=task.cost)

@@ -94,7 +94,8 @@ class Spending:
 
     def note_tasks(self, taken: Sequence[Taken]) -> None:
         """Remember the provider's tasks that were paid for, so that a later try fetches their pages."""
-        self._database.transaction(_note_each, taken)
+        if taken:
+            self._database.transaction(_note_each, taken)
 
     def posted(self) -> list[Posted]:
         """Give what this run, in any of its lives, has put into the provider's queue, oldest first."""

@@ -13,6 +13,7 @@ from airflow_rankguard.hooks.dataforseo import DataForSeoHook
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.check import Summary, check, queries_of
 from airflow_rankguard.rank.hearing import LOST
+from airflow_rankguard.rank.keywords import Keyword
 from airflow_rankguard.rank.spending import Spending
 from airflow_rankguard.rank.tables import rank_spendings
 from airflow_rankguard.rank.values import Pair, Progress, RankConfig, Snapshot
@@ -45,6 +46,11 @@ class Queueing:
         with self.engine.begin() as connection:
             store.import_keywords(connection, self.shop.id, keywords)
 
+    def keywords(self) -> tuple[Keyword, ...]:
+        """The shop's."""
+        with self.engine.begin() as connection:
+            return store.list_keywords(connection, self.shop.id)
+
     def clear(self) -> None:
         """The run ends, and somebody clears it: it comes back with another guarded run, and nothing measured."""
         self.clears += 1
@@ -59,9 +65,7 @@ class Queueing:
 
     def look(self) -> Summary:
         """One try, or one return of it."""
-        with self.engine.begin() as connection:
-            keywords = store.list_keywords(connection, self.shop.id)
-        spending = self.spending
+        keywords, spending = self.keywords(), self.spending
         lost = dict.fromkeys(spending.lost(), LOST)
         known = {pair: row.reason for pair, row in self.rows.items()}
         todo = [query for query in queries_of(self.shop, keywords) if query.pair not in known | lost]
@@ -69,7 +73,7 @@ class Queueing:
             queue.begin(todo)
             summary = check(self.shop, keywords, queue, self.write, done=lost | known, spent=self.cost, batch=1)
             self.waits.append(queue.next_look())
-            return replace(summary, stopped=summary.stopped or queue.stopped)
+            return replace(summary, waiting=queue.waiting, stopped=summary.stopped or queue.stopped)
 
     def assert_held(self) -> None:
         """Hold the key."""
@@ -99,6 +103,5 @@ class Queueing:
 
     def reasons(self) -> dict[str, str | None]:
         """By keyword: None where it was checked."""
-        with self.engine.begin() as connection:
-            texts = {one.id: one.text for one in store.list_keywords(connection, self.shop.id)}
+        texts = {one.id: one.text for one in self.keywords()}
         return {texts[keyword]: row.reason for (keyword, _), row in self.rows.items()}

@@ -10,7 +10,7 @@ from airflow_rankguard.guard.errors import GuardLost
 from airflow_rankguard.rank import calling, queued
 from airflow_rankguard.rank.errors import SourceAway, SourceRefused
 from airflow_rankguard.rank.hearing import LOST
-from airflow_rankguard.rank.values import RankConfig
+from airflow_rankguard.rank.values import Device, RankConfig
 from tests.dataforseo.conftest import Connect
 from tests.dataforseo.provider import Call, Fault, Provider, cut, dropped, failed, garbled, http, refused
 from tests.dataforseo.queueing import Queueing
@@ -94,8 +94,9 @@ def test_the_live_search_has_the_same_ceiling(check: Queueing, provider: Provide
 def test_posting_stops_at_the_ceiling(check: Queueing, provider: Provider) -> None:
     """Before the search that could pass it; what is posted is fetched, and then the check says why it stopped."""
     check.ceiling = 2 * MOST
-    stopped = check.look().stopped
-    assert stopped
+    first = check.look()
+    assert (first.waiting, first.stopped is None) == (2, False)
+    assert ", 2 not ready yet, 1 not asked: " in str(first)
     summary = check.after(4)
     assert (summary.progress.checked, summary.progress.open, check.waits[-1]) == (2, 1, None)
     assert "0.0012 USD of at most 0.0021 USD are spent" in str(summary)
@@ -120,6 +121,15 @@ def test_a_retry_fetches_what_an_earlier_try_has_posted(check: Queueing, provide
     check.after(4)
     assert check.reasons() == {**ALL, "d": None}
     assert [len(post) for post in provider.queue.posts] == [3, 1]
+
+
+def test_tasks_of_one_run_keep_their_own_time(check: Queueing) -> None:
+    """What another task of it has posted since makes none of them look later."""
+    check.look()
+    check.pass_time(3)
+    check.spending.reserve_queued([(check.keywords()[0].id, Device.MOBILE, MOST)])
+    check.look()
+    assert check.waits[-1] == pytest.approx(60, abs=5)
 
 
 def test_a_cleared_run_fetches_again_what_is_paid_for(check: Queueing, provider: Provider) -> None:
