@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_rankguard import metrics
 from airflow_rankguard.settings import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:
@@ -49,6 +50,17 @@ class CurrentGuard:
         :raises ValueError: the connection commits each statement by itself, so that nothing would be kept.
         """
         self.guard.protect(connection, self.key, self.presence)
+
+    def note_work_done(self, connection: Connection) -> None:
+        """Note that the run's work is done: should the run die before its release, it is ended completed, not failed.
+
+        Others who want the key wait until that transaction ends: note it at the end of a short one.
+
+        :param connection: from ``RankGuardHook().engine.begin()``, in the transaction that writes the last of the work.
+        :raises GuardLost: this process no longer counts as inside, and nothing is noted: roll back.
+        :raises ValueError: the connection commits each statement by itself, so that nothing would be kept.
+        """
+        self.guard.note_work_done(connection, self.key, self.presence)
 
     def leave(self) -> None:
         """Go out; only the process that went in does, not its forked children."""
@@ -105,7 +117,10 @@ class Fence:
             key = self._key(context, map_index)
             _leave_what_is_over(key, member)
             entered = guard.enter(key, owner, life_of(context), member, ask_from_task)
-        except (BadKey, GuardLost) as error:
+        except GuardLost as lost:
+            metrics.count_lost(lost.key)
+            raise AirflowFailException(str(lost)) from lost
+        except BadKey as error:
             raise AirflowFailException(str(error)) from error
         inside = CurrentGuard(key=key, token=entered.presence.token, guard=guard, presence=entered.presence)
         _inside.append(inside)

@@ -16,19 +16,29 @@ log = logging.getLogger(__name__)
 
 @task
 def sweep() -> dict[str, int]:
-    """Judge every active guard and reclaim the stale ones; take those who will not come out of the lines."""
+    """Judge every active guard and reclaim the stale ones; take those who will not come out of the lines.
+
+    Only this looks at the whole, so it also sends the gauges of Airflow's metrics (docs/metrics.md).
+    """
+    from airflow_rankguard import metrics
     from airflow_rankguard.dag_runs import ask_from_task
     from airflow_rankguard.hooks.rankguard import RankGuardHook
 
     guard = RankGuardHook().get_guard()
     counts = {"looked at": 0, "reclaimed": 0, "not judged": 0}
+    held = []
     for found in guard.sweep(ask_from_task):
         counts["looked at"] += 1
         counts["reclaimed"] += found.reclaimed
         counts["not judged"] += found.error is not None
+        if found.reclaimed:
+            metrics.count_ended(found.run)
+        else:
+            held.append(found.run)
         if found.reclaimed or found.error:
             log.info("%s of %s: %s", found.run.key, found.run.owner, found.error or found.run.reason)
     counts["out of line"] = sum(1 for _ in guard.sweep_waiters(ask_from_task))
+    metrics.gauge_whole(guard, held)
     return counts
 
 

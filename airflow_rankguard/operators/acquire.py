@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from datetime import timedelta
-from functools import cached_property
+from datetime import datetime, timedelta
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from airflow_rankguard import metrics
 from airflow_rankguard.links import BlockingRunLink, run_path
 from airflow_rankguard.settings import DEFAULT_CONN_ID
 
@@ -55,6 +56,7 @@ class RankGuardAcquireOperator(BaseOperator):
     template_fields: Sequence[str] = ("kind", "resource", "tenant", "rankguard_conn_id")
     operator_extra_links = (BlockingRunLink(),)
     ui_color = "#d9f2e6"
+    asked_at: datetime | None = None
 
     def __init__(  # noqa: PLR0913 - an operator's arguments are all it has
         self,
@@ -120,15 +122,20 @@ class RankGuardAcquireOperator(BaseOperator):
                 case Refused():
                     self._wait(outcome, context)
                 case Superseded():
+                    metrics.count_refused(outcome, self.on_conflict)
                     self._skip(str(outcome))
                 case Joined():
                     self._join(outcome, context)
                 case Contended():
                     raise AirflowException(f"{outcome}. Nothing was taken; trying again is right.")
 
-    def resume(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Come forward after the trigger's hint; it decides nothing."""
+    def resume(self, context: Context, event: dict[str, Any], asked_at: str | None = None) -> dict[str, Any]:
+        """Come forward after the trigger's hint; it decides nothing.
+
+        :param asked_at: since when it waits, in ISO format by the guard database's clock.
+        """
         self.log.info("Woken: %s.", event["why"])
+        self.asked_at = None if asked_at is None else datetime.fromisoformat(asked_at)
         return self.execute(context)
 
     def _check(self) -> None:
@@ -142,7 +149,8 @@ class RankGuardAcquireOperator(BaseOperator):
         from airflow_rankguard.holder import life_of, member_of, owner_of, requester_of  # noqa: PLC0415
 
         me = member_of(context)
-        return self._hook.get_guard().acquire(
+        acquire = partial(
+            self._hook.get_guard().acquire,
             key,
             owner_of(context, self._hook.deployment, me.task_id, me.map_index),
             life_of(context, try_number=me.try_number),
@@ -151,6 +159,7 @@ class RankGuardAcquireOperator(BaseOperator):
             run_type=context["dag_run"].run_type,
             requested_by=requester_of(context),
         )
+        return metrics.traced("acquire", key, acquire)
 
     @cached_property
     def _hook(self) -> RankGuardHook:
@@ -160,6 +169,7 @@ class RankGuardAcquireOperator(BaseOperator):
 
     def _report(self, acquired: Acquired) -> dict[str, Any]:
         run = acquired.run
+        metrics.count_acquired(acquired, self.asked_at)
         for stale in acquired.reclaimed:
             self.log.info("Reclaimed %s from %s: %s.", stale.key, stale.owner, stale.reason)
         self.log.info("%s %s with token %s.", "Re-entered" if acquired.reentered else "Acquired", run.key, run.token)
@@ -171,12 +181,15 @@ class RankGuardAcquireOperator(BaseOperator):
         from airflow_rankguard.waiting.deadlocks import why_endless  # noqa: PLC0415
         from airflow_rankguard.waiting.task import Waiting  # noqa: PLC0415
 
+        assert refused.waiter is not None
+        self.asked_at = refused.waiter.asked_at
         # Whoever looks less often than turns pass could miss each of its own.
         interval = min(self.poll_interval, self._hook.timings.turn_timeout.total_seconds() / 2)
         waiting = Waiting(timeout=self.wait_timeout, interval=interval)
         why = why_endless(refused, context, self._hook.deployment)
         if why is not None:
             self._hook.get_guard().give_up(refused, why)
+            metrics.count_refused(refused, self.on_conflict, self.asked_at)
             raise AirflowFailException(f"{refused}. {why}. Nothing was taken: {HELP_AGAINST_DEADLOCKS}.")
         if waiting.is_over(refused):
             self._hook.get_guard().give_up(refused, f"waited for {self.wait_timeout}")
@@ -184,10 +197,12 @@ class RankGuardAcquireOperator(BaseOperator):
         self._link_blocker(refused)
         self.log.info("Waiting: %s.", refused)
         if self.deferrable:
-            self.defer(method_name="resume", **waiting.deferral(refused, self.rankguard_conn_id))
+            since = {"asked_at": self.asked_at.isoformat()}
+            self.defer(method_name="resume", kwargs=since, **waiting.deferral(refused, self.rankguard_conn_id))
         time.sleep(waiting.pause(refused))
 
     def _refuse(self, refused: Refused, context: Context, *, fail: bool | None = None) -> NoReturn:
+        metrics.count_refused(refused, self.on_conflict, self.asked_at)
         self._link_blocker(refused)
         self._tell_blocker(refused, context)
         said = f"{refused}. {_how_to_free(refused)}"
@@ -218,6 +233,7 @@ class RankGuardAcquireOperator(BaseOperator):
 
     def _join(self, joined: Joined, context: Context) -> NoReturn:
         run = joined.run
+        metrics.count_refused(joined, self.on_conflict, self.asked_at)
         told = {
             "id": str(run.id),
             "dag_id": run.owner.dag_id,

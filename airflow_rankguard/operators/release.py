@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from airflow.sdk import BaseOperator
 
+from airflow_rankguard import metrics
 from airflow_rankguard.operators.acquire import RETRIES, RETRY_DELAY
 from airflow_rankguard.settings import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_rankguard.guard.values import GuardKey
+
 FAILED_STATES = frozenset({"failed", "upstream_failed"})
-FAILED_METRIC = "rankguard.release_failed"
 NOT_GIVEN_BACK = (
     "%s was not given back: the guard database cannot be used. A retry tries again; without one the key is freed when"
     " somebody wants it, or by the sweep, once Airflow says that this run has ended."
@@ -59,8 +62,6 @@ class RankGuardReleaseOperator(BaseOperator):
             and counted by Airflow's metric ``rankguard.release_failed``.
         """
         # Parsing a DAG needs none of these.
-        from airflow.sdk.observability.stats import Stats  # noqa: PLC0415
-
         from airflow_rankguard.guard.errors import DatabaseUnavailable  # noqa: PLC0415
         from airflow_rankguard.guard.values import GuardKey  # noqa: PLC0415
         from airflow_rankguard.holder import KEY_PARTS, member_of, taken_by  # noqa: PLC0415
@@ -69,16 +70,17 @@ class RankGuardReleaseOperator(BaseOperator):
         if taken is None:
             said = "This run took no key: there is nothing to give back."
         else:
+            key = GuardKey(**{part: taken[part] for part in KEY_PARTS})
             try:
-                said = self._release(taken, context)
+                said = self._release(key, taken, context)
             except DatabaseUnavailable:
-                self.log.warning(NOT_GIVEN_BACK, GuardKey(**{part: taken[part] for part in KEY_PARTS}))
-                Stats.incr(FAILED_METRIC)
+                self.log.warning(NOT_GIVEN_BACK, key)
+                metrics.count_release_failed(key)
                 raise
         self.log.info("%s", said)
         return said
 
-    def _release(self, taken: dict[str, Any], context: Context) -> str:
+    def _release(self, key: GuardKey, taken: dict[str, Any], context: Context) -> str:
         from airflow_rankguard.dag_runs import ask_from_task  # noqa: PLC0415
         from airflow_rankguard.guard.outcomes import Ended  # noqa: PLC0415
         from airflow_rankguard.guard.values import Status  # noqa: PLC0415
@@ -87,7 +89,8 @@ class RankGuardReleaseOperator(BaseOperator):
 
         hook = RankGuardHook(self.rankguard_conn_id)
         failed = self._failed_members(context)
-        outcome = hook.get_guard().release(
+        release = partial(
+            hook.get_guard().release,
             UUID(taken["id"]),
             taken["token"],
             ask_from_task,
@@ -95,7 +98,9 @@ class RankGuardReleaseOperator(BaseOperator):
             status=Status.FAILED if failed else Status.COMPLETED,
             reason=f"failed: {', '.join(failed)}" if failed else None,
         )
+        outcome = metrics.traced("release", key, release)
         if isinstance(outcome, Ended):
+            metrics.count_ended(outcome.run)
             return f"Released {outcome.run.key}: {outcome.run.status}."
         return f"Nothing was given back: {outcome.why}."
 

@@ -64,7 +64,7 @@ def test_a_key_that_cannot_be_given_back_is_warned_about_and_counted(
     assert "warning" in line
     assert "rank_check/42 was not given back" in line
     assert "once Airflow says that this run has ended" in line
-    count.assert_called_once_with("rankguard.release_failed")
+    count.assert_called_once_with("rankguard.release_failed", tags={"kind": "rank_check"})
 
 
 def test_a_run_that_took_nothing_needs_no_database() -> None:

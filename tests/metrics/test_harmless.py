@@ -1,0 +1,82 @@
+"""Broken statistics and broken tracing break no task: what they say is in the debug log."""
+
+from __future__ import annotations
+
+import ast
+import logging
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.observability import stats
+from airflow.sdk.observability.metrics.stats_utils import get_stats_factory
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+
+from airflow_rankguard import metrics
+from airflow_rankguard.guard.errors import DatabaseUnavailable
+from airflow_rankguard.guard.service import Guard
+from tests.guard.stage import Stage
+from tests.metrics.broken import LosesSpans, RefusesSpans
+from tests.metrics.statsd import Statsd
+from tests.metrics.tasks import GuardedDagRun
+from tests.metrics.test_sweep import sweep
+
+
+@pytest.fixture
+def broken_statistics(statsd: Statsd, monkeypatch: pytest.MonkeyPatch) -> Statsd:
+    """Airflow's statistics with a setting that raises at each metric."""
+    monkeypatch.setenv("AIRFLOW__METRICS__STAT_NAME_HANDLER", "tests.metrics.broken.stat_name_handler")
+    stats.initialize(factory=get_stats_factory(), export_legacy_names=True)
+    return statsd
+
+
+def test_broken_statistics_break_no_task(
+    broken_statistics: Statsd, r1: GuardedDagRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each task does its work as if there were none, and an error stays the task's own."""
+    r2 = GuardedDagRun("r2", on_conflict="fail")
+    with caplog.at_level(logging.DEBUG, metrics.__name__):
+        r1.acquire()
+        with pytest.raises(AirflowFailException, match="is already running"):
+            r2.acquire()
+        sweep()
+        assert "Released" in r1.release()
+        r2.acquire()
+        with pytest.raises(AirflowFailException, match="is lost"):
+            r1.enter()
+    assert broken_statistics.read() == {}
+    assert "no name is good enough for rankguard.acquired" in caplog.text
+    assert {record.levelname for record in caplog.records if record.name == metrics.__name__} == {"DEBUG"}
+
+
+@pytest.mark.parametrize("processor", [RefusesSpans(), LosesSpans()], ids=["begins", "ends"])
+def test_broken_tracing_breaks_no_task(tracing: TracerProvider, r1: GuardedDagRun, processor: SpanProcessor) -> None:
+    """Neither when a span begins nor when it ends."""
+    tracing.add_span_processor(processor)
+    r1.acquire()
+    assert "Released" in r1.release()
+
+
+def test_broken_tracing_hides_no_error(
+    tracing: TracerProvider, r1: GuardedDagRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the guard says goes through, whatever happens to the span."""
+    tracing.add_span_processor(LosesSpans())
+    monkeypatch.setenv("AIRFLOW_CONN_RANKGUARD_DEFAULT", "sqlite:////nowhere/guard.sqlite")
+    with pytest.raises(DatabaseUnavailable):
+        r1.acquire()
+
+
+def test_gauges_that_cannot_be_read_break_no_sweep(statsd: Statsd, stage: Stage) -> None:
+    """A guard database that went away after the sweep's work."""
+    lost = Guard(stage.engine.execution_options(schema_translate_map={None: "nowhere"}), "test")
+    metrics.gauge_whole(lost, [stage.held()])
+    assert "active|g" not in statsd.read()
+
+
+def test_of_airflow_only_the_task_sdk_is_used() -> None:
+    """As in all that runs in a task; and nothing of it, nor of OpenTelemetry, when a DAG is parsed."""
+    tree = ast.parse(Path(metrics.__file__).read_text())
+    named = {node.module: node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    assert {name for name in named if name.startswith("airflow.")} == {"airflow.sdk.observability.stats"}
+    assert not [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "opentelemetry"]
