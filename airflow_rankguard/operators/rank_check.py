@@ -162,12 +162,16 @@ class RankCheckOperator(BaseOperator):
         from airflow_rankguard.guard.database import Database  # noqa: PLC0415 - parsing a DAG needs none of these
         from airflow_rankguard.hooks.dataforseo import DataForSeoHook  # noqa: PLC0415
         from airflow_rankguard.rank.hearing import LOST  # noqa: PLC0415
+        from airflow_rankguard.rank.searching import LIVE_PRICE, QUEUED_PRICE, price_of  # noqa: PLC0415
         from airflow_rankguard.rank.spending import Spending  # noqa: PLC0415
 
         ceiling = checking.ceiling if self.max_cost in (None, "") else _usd(self.max_cost)
         provider, ledger = DataForSeoHook(str(self.dataforseo_conn_id)), Database(hook.engine, hook.timings)
         spending = Spending(ledger, checking.run_id, checking.config.id, ceiling)
         lost, held = dict.fromkeys(spending.lost(), LOST), checking.guard.assert_held
+        price = QUEUED_PRICE if queued else LIVE_PRICE
+        most = sum((price_of(query, price) for query in checking.todo()), Decimal(0))
+        self.log.info("%s: what is to do may cost %s USD, the ceiling is %s", self.config_id, most, ceiling or "none")
         if not queued:
             with provider.open_source(spending, ledger, assert_held=held) as source:
                 return checking.go_on(source, 1, lost), None

@@ -23,6 +23,7 @@ from harness.rest import AirflowRest
 from harness.runs import Run
 from tests.airflow.gates import FOLDER, Gates
 from tests.databases import Database, Session, plain
+from tests.dataforseo.provider import LOGIN, PASSWORD, Provider, served
 
 ROOT = Path(__file__).parents[2]
 DEPLOYMENT = "lifecycle"
@@ -127,6 +128,17 @@ def finished(rest: AirflowRest, start: Start) -> Callable[[str], Run]:
     tagged = rest.call("GET", "/dags", params={"tags": "alone"})["dags"]
     runs = {dag["dag_id"]: start(dag["dag_id"]) for dag in tagged}
     return lambda dag_id: rest.wait_for(runs[dag_id], timeout=180)
+
+
+@pytest.fixture
+def provider(rest: AirflowRest) -> Iterator[Provider]:
+    """The provider's server, with an Airflow connection to it."""
+    with served(Provider()) as provider:
+        place = {"schema": "http", "host": "127.0.0.1", "port": provider.port}
+        account = {"conn_type": "http", "login": LOGIN, "password": PASSWORD}
+        rest.call("POST", "/connections", {"connection_id": "serp", **place, **account})
+        yield provider
+        rest.call("DELETE", "/connections/serp")
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from sqlalchemy import Engine
@@ -20,12 +21,13 @@ from harness.rest import AirflowRest
 from harness.runs import Run
 from tests.airflow.conftest import ROOT, Start
 from tests.airflow.gates import Gates
+from tests.dataforseo.provider import Provider
 
 pytestmark = [pytest.mark.lifecycle, pytest.mark.xdist_group("airflow"), pytest.mark.timeout(900)]
 
 Said = Callable[[Run, str], str]
 UntilInside = Callable[[GuardKey], Sighting]
-Due = Callable[[str], datetime]
+Due = Callable[..., datetime]
 
 DISPATCH = "rank_check_dispatch"
 
@@ -39,7 +41,7 @@ def key(config_id: str) -> GuardKey:
 def due(engine: Engine) -> Due:
     """Make a config with keywords that is due since yesterday, and give when."""
 
-    def made(config_id: str) -> datetime:
+    def made(config_id: str, max_cost: Decimal | None = None) -> datetime:
         keywords = read_keywords((ROOT / "demo" / "keywords.csv").read_bytes())
         config = RankConfig(
             id=config_id,
@@ -53,7 +55,8 @@ def due(engine: Engine) -> Due:
         with engine.begin() as connection:
             store.add_config(connection, config)
             store.import_keywords(connection, config_id, keywords)
-            return store.set_schedule(connection, config_id, daily, now=datetime.now(UTC) - timedelta(days=2))
+            long_ago = datetime.now(UTC) - timedelta(days=2)
+            return store.set_schedule(connection, config_id, daily, max_cost=max_cost, now=long_ago)
 
     return made
 
@@ -112,6 +115,24 @@ def test_a_due_config_is_checked_once_from_dispatch_to_report(
     assert ("laptop kopen", "mobile", 1, "") in shown
     assert ("tweedehands fiets", "desktop", None, "not in the first 20") in shown
     assert len(shown) == 10
+
+
+def test_a_paid_scheduled_check_goes_through_the_queue(
+    due: Due, dispatch: Callable[..., Run], rest: AirflowRest, provider: Provider
+) -> None:
+    """The dispatch hands its account on; the ceiling is the schedule's, and a config without one pays nothing."""
+    paid_at, free_at = due("due-paid", Decimal("0.008")), due("due-unpaid")
+    rest.wait_for_dag("rank_check")
+    dispatch(dataforseo_conn_id="serp")
+    told = []
+    for due_at in (paid_at, free_at):
+        [run] = [run for run in rest.runs("rank_check") if run.run_id.startswith(f"due__{due_at.isoformat()}")]
+        assert rest.wait_for(run, timeout=180).state == "success"
+        told.append(rest.xcom(run, "guarded.check"))
+    paid, unpaid = told
+    assert (paid["checked"], paid["total"], paid["cost"]) == (10, 10, "0.006000")
+    assert (unpaid["checked"], "has no ceiling" in unpaid["stopped"]) == (0, True)
+    assert (provider.queue.paid.total(), provider.calls) == (10, [])
 
 
 def test_manual_and_scheduled_starts_meet_at_the_key(

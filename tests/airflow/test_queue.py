@@ -1,6 +1,6 @@
 """A paid check through the provider's queue: posted, deferred, fetched, over the death of the triggerer."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -13,7 +13,7 @@ from harness.airflow import LocalAirflow
 from harness.rest import AirflowRest
 from tests.airflow.conftest import Start
 from tests.airflow.test_scenes import config_key
-from tests.dataforseo.provider import LOGIN, PASSWORD, Provider, served
+from tests.dataforseo.provider import Provider
 
 pytestmark = [pytest.mark.lifecycle, pytest.mark.xdist_group("airflow"), pytest.mark.timeout(900)]
 
@@ -22,17 +22,6 @@ LONG = 240
 PAIRS = 10
 LEDGER = "SELECT queued, count(*), sum(spent) FROM guard.rank_spendings WHERE config_id = 'shop' GROUP BY 1 ORDER BY 1"
 SNAPSHOTS = "SELECT count(*), count(reason), count(position) FROM guard.rank_snapshots WHERE guarded_run_id = :run"
-
-
-@pytest.fixture
-def provider(rest: AirflowRest) -> Iterator[Provider]:
-    """The provider's server, with an Airflow connection to it."""
-    with served(Provider()) as provider:
-        place = {"schema": "http", "host": "127.0.0.1", "port": provider.port}
-        account = {"conn_type": "http", "login": LOGIN, "password": PASSWORD}
-        rest.call("POST", "/connections", {"connection_id": "serp", **place, **account})
-        yield provider
-        rest.call("DELETE", "/connections/serp")
 
 
 def occupied(rest: AirflowRest) -> int:
