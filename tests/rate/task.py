@@ -1,10 +1,12 @@
 """One of the tasks, a process of its own: it hears its order, gets ready, waits for a word, and makes its calls."""
 
+import fcntl
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from uuid import UUID
 
 from sqlalchemy import Engine
@@ -13,6 +15,7 @@ from airflow_rankguard.guard.database import Database
 from airflow_rankguard.guard.engines import create_guard_engine
 from airflow_rankguard.hooks.dataforseo import DataForSeoHook
 from airflow_rankguard.rank import store
+from airflow_rankguard.rank.check import queries_of
 from airflow_rankguard.rank.serp import SerpQuery
 from airflow_rankguard.rank.spending import Spending
 from tests.answers import Answers
@@ -26,7 +29,7 @@ class Order:
     :param url: of the guard database, with its schema.
     :param run_id: the guarded run that all tasks belong to, and spend for.
     :param number: this task's, from 0.
-    :param tasks: how many there are.
+    :param counter: the file that counts the searches that were taken; what is left is for whoever comes.
     """
 
     url: str
@@ -35,24 +38,30 @@ class Order:
     config_id: str
     ceiling: str
     number: int
-    tasks: int
+    counter: str
 
 
-def searches(engine: Engine, order: Order) -> Iterator[SerpQuery]:
-    """Give a task's share of the config's searches."""
+def searches(engine: Engine, order: Order) -> list[SerpQuery]:
+    """Give the config's searches."""
     with engine.begin() as connection:
         config = store.get_config(connection, order.config_id)
-        keywords = store.list_keywords(connection, order.config_id)
-    for keyword in keywords[order.number :: order.tasks]:
-        for device in config.devices:
-            yield SerpQuery(
-                keyword=keyword.text,
-                device=device,
-                location_code=config.location_code,
-                language_code=config.language_code,
-                depth=config.depth,
-                keyword_id=keyword.id,
-            )
+        return queries_of(config, store.list_keywords(connection, order.config_id))
+
+
+def taken(wanted: Sequence[SerpQuery], counter: Path) -> Iterator[SerpQuery]:
+    """Take one search after the other, each for one of the tasks, so that all ask until there are no more."""
+    with counter.open("r+") as shared:
+        while True:
+            fcntl.flock(shared, fcntl.LOCK_EX)
+            shared.seek(0)
+            place = int(shared.read() or 0)
+            shared.seek(0)
+            shared.write(str(place + 1))
+            shared.flush()
+            fcntl.flock(shared, fcntl.LOCK_UN)
+            if place >= len(wanted):
+                return
+            yield wanted[place]
 
 
 def main() -> None:
@@ -62,12 +71,12 @@ def main() -> None:
     stage, ledger = Stage(engine, Answers()), Database(engine)
     presence = stage.enter(task=f"check_{order.number}").presence
     spending = Spending(ledger, UUID(order.run_id), order.config_id, Decimal(order.ceiling))
-    wanted = list(searches(engine, order))
+    wanted = searches(engine, order)
     held = lambda: stage.guard.assert_held(key(), presence)  # noqa: E731 - what `current_guard().assert_held` is
     with DataForSeoHook("serp").open_source(spending, ledger, assert_held=held) as source:
         print("ready", flush=True)
         sys.stdin.readline()
-        for query in wanted:
+        for query in taken(wanted, Path(order.counter)):
             assert source.fetch(query).items
 
 
