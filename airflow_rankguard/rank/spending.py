@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from airflow_rankguard.guard.database import Database
+    from airflow_rankguard.guard.values import Timings
     from airflow_rankguard.rank.values import Device, Pair
 
 __all__ = ["Posted", "Reservation", "Spending", "Taken"]
@@ -78,7 +79,8 @@ class Spending:
         :raises DatabaseUnavailable: as ``reserve``.
         """
         wanted = [_wanted(*search, queued=True) for search in searches]
-        return self._database.transaction(_reserve_each, self._scope, wanted, self._ceiling or Decimal(0))
+        timings, ceiling = self._database.timings, self._ceiling or Decimal(0)
+        return self._database.transaction(reserve_each, self._scope, wanted, ceiling, timings)
 
     def refusal(self, most: Decimal) -> CeilingReached:
         """Say why a call that may cost so much is not made."""
@@ -95,7 +97,7 @@ class Spending:
     def note_tasks(self, taken: Sequence[Taken]) -> None:
         """Remember the provider's tasks that were paid for, so that a later try fetches their pages."""
         if taken:
-            self._database.transaction(_note_each, taken)
+            self._database.transaction(_note_each, taken, self._database.timings)
 
     def posted(self) -> list[Posted]:
         """Give what this run, in any of its lives, has put into the provider's queue, oldest first."""
@@ -125,16 +127,24 @@ def _wanted(keyword_id: int, device: Device, most: Decimal, *, queued: bool) -> 
     return Reservation(id=uuid4(), keyword_id=keyword_id, device=device, most=amount, queued=queued)
 
 
-def _reserve_each(
-    connection: Connection, scope: tuple[UUID, UUID, str], wanted: Sequence[Reservation], ceiling: Decimal
+def reserve_each(
+    connection: Connection,
+    scope: tuple[UUID, UUID, str],
+    wanted: Sequence[Reservation],
+    ceiling: Decimal,
+    timings: Timings,
 ) -> list[Reservation]:
+    """Take one after the other from a budget until the next one would pass the ceiling; those that were made."""
+
     def is_made(one: Reservation) -> bool:
         return store.reserve(connection, *scope, one, ceiling) or store.is_reserved(connection, one.id)
 
+    store.keep_short(connection, timings)
     return list(takewhile(is_made, wanted))
 
 
-def _note_each(connection: Connection, taken: Sequence[Taken]) -> None:
+def _note_each(connection: Connection, taken: Sequence[Taken], timings: Timings) -> None:
+    store.keep_short(connection, timings)
     for reservation_id, task_id, cost in taken:
         store.note_task(connection, reservation_id, task_id)
         if cost is not None:

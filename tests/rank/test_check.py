@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from airflow_rankguard.rank.check import check
-from airflow_rankguard.rank.errors import SerpError, SourceStopped
+from airflow_rankguard.rank.errors import NotYet, SerpError, SourceStopped
 from airflow_rankguard.rank.keywords import Keyword
 from airflow_rankguard.rank.serp import SerpItem, SerpQuery, SerpResult
 from airflow_rankguard.rank.values import Device, KeywordFailure, Progress, RankConfig, Snapshot
@@ -134,6 +134,24 @@ def test_a_source_that_stops_ends_the_check(shop: RankConfig, batch: int) -> Non
         "3 of 10 checked for 0.05 USD, 5 not asked: the money is gone, 2 could not be checked:"
         " b on desktop: out of stock; b on mobile: out of stock"
     )
+
+
+def test_what_is_not_ready_yet_is_left_open(shop: RankConfig) -> None:
+    """It stops no other, and the summary tells it from what was not asked."""
+
+    class Queue(Shelf):
+        def fetch(self, query: SerpQuery) -> SerpResult:
+            if query.keyword in "bd":
+                raise NotYet
+            if query.keyword == "e":
+                raise SourceStopped("the money is gone")
+            return super().fetch(query)
+
+    book = Book()
+    summary = check(replace(shop, devices=(Device.MOBILE,)), KEYWORDS, Queue(), book.write)
+    assert [shot.keyword_id for shot in book.snapshots] == [0, 2]
+    assert (summary.waiting, summary.progress.open) == (2, 3)
+    assert str(summary) == "2 of 5 checked for 0.02 USD, 2 not ready yet, 1 not asked: the money is gone"
 
 
 def test_a_source_that_breaks_ends_the_check(shop: RankConfig) -> None:

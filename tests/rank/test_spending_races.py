@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from random import Random
 from threading import Barrier
@@ -16,7 +18,7 @@ from airflow_rankguard.guard.database import Database as GuardDatabase
 from airflow_rankguard.guard.engines import create_guard_engine
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.errors import CeilingReached
-from airflow_rankguard.rank.spending import Reservation, Spending
+from airflow_rankguard.rank.spending import Reservation, Spending, reserve_each
 from airflow_rankguard.rank.values import Device
 from tests.answers import Answers
 from tests.databases import Database, plain
@@ -90,6 +92,17 @@ def test_who_settles_while_another_does_changes_nothing(till: Till, database: Da
         settling.commit()
         other.result()
     assert till.counted() == Decimal("0.1")
+
+
+@pytest.mark.backends("postgres")
+def test_a_task_that_stops_among_its_reservations_stops_no_other(till: Till) -> None:
+    """The server ends its transaction, and what it reserved is not."""
+    short = replace(till.database.timings, write_timeout=timedelta(milliseconds=300))
+    scope = (till.database.statement(store.open_budget, till.run.id, SHOP), till.run.id, SHOP)
+    wanted = [_wanted(till, "0.3"), _wanted(till, "0.3")]
+    with Paused(till.database, reserve_each, scope, wanted, Decimal(1), short):
+        till.reserve(till.spending("1"), "0.9")
+        assert till.counted() == Decimal("0.9")
 
 
 def _spend(till: Till, spending: Spending, together: Barrier, settles: Random | None) -> list[Reservation]:

@@ -22,8 +22,9 @@ from sqlalchemy import (
     update,
 )
 
-from airflow_rankguard.guard.dialects import clock, insert, is_postgresql, seconds_since
+from airflow_rankguard.guard.dialects import bounded, clock, insert, is_postgresql, seconds_since
 from airflow_rankguard.guard.tables import guarded_runs
+from airflow_rankguard.guard.values import Timings
 from airflow_rankguard.rank.tables import Cost, rank_budgets, rank_spendings
 from airflow_rankguard.rank.values import Device, Pair
 
@@ -69,6 +70,12 @@ class Posted:
     def pair(self) -> Pair:
         """What it measures."""
         return self.keyword_id, self.device
+
+
+def keep_short(connection: Connection, timings: Timings) -> None:
+    """Bound how long the transaction waits for a row, and keeps its own when its process stops in the middle of it."""
+    if is_postgresql(connection):
+        connection.execute(select(bounded(connection, timings)))
 
 
 def open_budget(connection: Connection, run_id: UUID, config_id: str) -> UUID:
