@@ -55,7 +55,7 @@ def _answer_in_task(owner: Owner) -> Answer:
         return Answer(state=RunState.UNKNOWN, why=f"not a DagRun: {run!r}")
     states = RuntimeTaskInstance.get_task_states(dag_id=owner.dag_id, run_ids=[owner.run_id])
     return Answer(
-        state=_state(run.state),
+        state=state_of(run.state),
         ended_at=run.end_date,
         run_started_at=run.start_date,
         clear_number=run.clear_number,
@@ -77,7 +77,7 @@ async def ask_from_trigger(owner: Owner) -> Answer:
         return Answer(state=RunState.UNKNOWN, why=str(error))
     except Exception as error:  # noqa: BLE001 - whatever fails, nothing is known
         return Answer(state=RunState.UNKNOWN, why=f"{type(error).__name__}: {error}")
-    return Answer(state=_state(state))
+    return Answer(state=state_of(state))
 
 
 def ask_metadata(owner: Owner) -> Answer:
@@ -94,7 +94,7 @@ def ask_metadata(owner: Owner) -> Answer:
             (ti.task_id, ti.map_index): str(ti.state) for ti in run.get_task_instances(session=session) if ti.state
         }
         return Answer(
-            state=_state(run.state),
+            state=state_of(run.state),
             ended_at=run.end_date,
             run_started_at=run.start_date,
             clear_number=run.clear_number,
@@ -102,7 +102,8 @@ def ask_metadata(owner: Owner) -> Answer:
         )
 
 
-def _state(word: str) -> RunState:
+def state_of(word: str) -> RunState:
+    """Read Airflow's word for a DagRun's state; one that is not known is UNKNOWN."""
     return RunState(word) if word in set(RunState) - {RunState.MISSING} else RunState.UNKNOWN
 
 

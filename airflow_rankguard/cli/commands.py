@@ -55,14 +55,22 @@ PLACE = (
     _option("--url", help=f"SQLAlchemy URL of the guard database; no Airflow is asked then (default: {URL_VARIABLE})"),
     _option("--schema", help="with --url: the PostgreSQL schema of the guard's tables"),
     _option("--deployment", help="with --url: the name of the Airflow whose runs are meant"),
-    _option("--output", choices=("table", "json"), default="table", help="for people or for machines (default: table)"),
 )
 RUN_ID = _option("run_id", metavar="RUN_ID", type=arguments.guarded_run_id, help="id of a guarded run")
+KEY_PARTS = (
+    _option("--kind", help="only this kind of key"),
+    _option("--resource", help="only this resource"),
+    _option("--tenant", help="only this tenant"),
+)
+LIMIT = _option("--limit", type=arguments.positive, default=100, help="how many at most (default: 100)")
+EVENTS = ("refused", "reclaimed", "forced", "lost", "re-entered")
 CONFIG = _option("config", metavar="CONFIG", help="id of a rank config")
+OUTPUTS = ("table", "json", "yaml")
 
 
-def _verb(name: str, about: str, home: str, *options: Option) -> Verb:
-    return Verb(name=name, help=about, home=f"airflow_rankguard.cli.{home}", options=(*options, *PLACE))
+def _verb(name: str, about: str, home: str, *options: Option, outputs: tuple[str, ...] = OUTPUTS) -> Verb:
+    output = _option("--output", choices=outputs, default="table", help="for people or for machines (default: table)")
+    return Verb(name=name, help=about, home=f"airflow_rankguard.cli.{home}", options=(*options, *PLACE, output))
 
 
 DB = Group(
@@ -96,6 +104,26 @@ DB = Group(
     ),
 )
 
+ADOPT = _verb(
+    "adopt",
+    "write rows for DagRuns that were active before the guard was switched on",
+    "adopting:adopt",
+    _option("dag_id", metavar="DAG_ID", type=arguments.words, help="whose runs"),
+    _option(
+        "dag_run_id",
+        metavar="DAG_RUN_ID",
+        nargs="?",
+        type=arguments.words,
+        help="only this run (default: all that are queued or running)",
+    ),
+    _option("--kind", required=True, help="the key's kind"),
+    _option("--resource", help="the key's resource"),
+    _option("--conf-field", metavar="FIELD", help="take the resource from this field of each run's conf"),
+    _option("--tenant", default="", help="the key's tenant"),
+    _option("--by", metavar="NAME", type=arguments.words, help="who does it; kept (default: your user name)"),
+    _option("--dry-run", action="store_true", help="only say what would become of each"),
+)
+
 RUNS = (
     _verb(
         "list",
@@ -105,11 +133,25 @@ RUNS = (
         _option(
             "--waiting", action="store_true", help="those who wait for a key: place in line, since when, behind whom"
         ),
-        _option("--kind", help="only this kind of key"),
-        _option("--resource", help="only this resource"),
-        _option("--tenant", help="only this tenant"),
+        *KEY_PARTS,
         _option("--dag", dest="dag_id", metavar="DAG_ID", help="only runs of this DAG"),
-        _option("--limit", type=arguments.positive, default=100, help="how many at most (default: 100)"),
+        _option(
+            "--older-than",
+            type=arguments.duration,
+            help="only those claimed longer ago, such as 2h: with --active those held longer, with --waiting those who"
+            " wait longer",
+        ),
+        LIMIT,
+    ),
+    _verb(
+        "events",
+        "list refusals, reclaims, forced ends, losses and re-entries, newest first",
+        "events:events",
+        *KEY_PARTS,
+        _option("--dag", dest="dag_id", metavar="DAG_ID", help="only what happened to runs of this DAG"),
+        _option("--event", choices=EVENTS, help="only this"),
+        _option("--since", type=arguments.duration, help="how far back, such as 24h (default: all)"),
+        LIMIT,
     ),
     _verb("show", "show a guarded run, who is inside, and what happened to it", "runs:show", RUN_ID),
     _verb(
@@ -119,6 +161,11 @@ RUNS = (
         RUN_ID,
         _option("--reason", required=True, type=arguments.words, help="why; kept with the run"),
         _option("--by", metavar="NAME", type=arguments.words, help="who does it; kept (default: your user name)"),
+        _option(
+            "--even-if-alive",
+            action="store_true",
+            help="free the key of a holder that is alive, or may be: no Airflow says otherwise, or it is another's",
+        ),
         _option("--now", action="store_true", help="do not wait; work may then overlap with the next holder's"),
         _option("--wait", type=arguments.duration, help="how long to wait at most, such as 90s (default: 10m)"),
     ),
@@ -187,10 +234,24 @@ CONFIGS = Group(
     ),
 )
 DOCTOR = _verb("doctor", "look whether the guard would keep its promise here, with the mend", "doctor:doctor")
-REPORT = _verb("report", "show a rank config's positions: now, before, change, best", "configs:report", CONFIG)
+REPORT = _verb(
+    "report",
+    "show a rank config's positions: now, before, change, best; or draw them over time",
+    "report:report",
+    CONFIG,
+    _option("--keyword", action="append", type=arguments.keyword, help="only this keyword; repeatable (default: all)"),
+    _option(
+        "--picture",
+        metavar="FILE",
+        type=arguments.picture,
+        help="draw the positions over time, too; .png or .svg (needs the extra `picture`)",
+    ),
+    _option("--since", type=arguments.duration, help="how far back the picture goes, such as 2w (default: 90d)"),
+    outputs=(*OUTPUTS, "csv"),
+)
 
 RANKGUARD = Group(
     name="rankguard",
     help="one active run per key",
-    members=(DB, *RUNS, DOCTOR, CONFIGS, REPORT),
+    members=(DB, *RUNS, ADOPT, DOCTOR, CONFIGS, REPORT),
 )

@@ -1,18 +1,22 @@
-"""The verbs about rank configs: ``config`` and ``report``."""
+"""The verbs about rank configs and their keywords."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 from airflow_rankguard.cli.connecting import connected
 from airflow_rankguard.cli.exit_codes import ExitCode, UsageError
 from airflow_rankguard.cli.rendering import Table, present
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.importing import read_keywords
-from airflow_rankguard.rank.report import Report, ReportRow, build_report
 from airflow_rankguard.rank.schedule import Schedule, moment_in
 from airflow_rankguard.rank.values import Device, RankConfig
+
+if TYPE_CHECKING:
+    from airflow_rankguard.guard.database import Database
 
 MANUAL = "manual"
 
@@ -56,16 +60,19 @@ def list_configs(args: Namespace) -> ExitCode:
 def schedule(args: Namespace) -> ExitCode:
     """Say when a rank config is due, or leave it to those who start it by hand."""
     with connected(args) as place:
-        database = place.database()
-        if args.every == MANUAL:
-            database.transaction(store.drop_schedule, args.config)
-            present(args.output, {"next_due_at": None}, f"Rank config {args.config} is started by hand alone.")
-            return ExitCode.OK
-        anchor = args.anchor and moment_in(args.time_zone, args.anchor)
-        wanted = Schedule(every=args.every, time_zone=args.time_zone, anchor=anchor)
-        due_at = database.transaction(store.set_schedule, args.config, wanted, max_cost=args.max_cost)
-    present(args.output, {"next_due_at": due_at}, f"Rank config {args.config} is due on {due_at:%Y-%m-%d %H:%M} UTC.")
+        due_at = _scheduled(place.database(), args)
+    due = "started by hand alone" if due_at is None else f"due on {due_at:%Y-%m-%d %H:%M} UTC"
+    present(args.output, {"next_due_at": due_at}, f"Rank config {args.config} is {due}.")
     return ExitCode.OK
+
+
+def _scheduled(database: Database, args: Namespace) -> datetime | None:
+    if args.every == MANUAL:
+        database.transaction(store.drop_schedule, args.config)
+        return None
+    anchor = args.anchor and moment_in(args.time_zone, args.anchor)
+    wanted = Schedule(every=args.every, time_zone=args.time_zone, anchor=anchor)
+    return database.transaction(store.set_schedule, args.config, wanted, max_cost=args.max_cost)
 
 
 def import_keywords(args: Namespace) -> ExitCode:
@@ -83,31 +90,6 @@ def import_keywords(args: Namespace) -> ExitCode:
     said = f"{done.added} keywords added, {done.known} known already, {done.dropped} dropped."
     present(args.output, asdict(done), said)
     return ExitCode.OK
-
-
-def report(args: Namespace) -> ExitCode:
-    """Show a rank config's positions."""
-    with connected(args) as place:
-        database = place.database()
-        config = database.look(store.get_config, args.config)
-        keywords = database.look(store.list_keywords, args.config)
-        made = build_report(config, keywords, database.look(store.list_measurements, args.config))
-    present(
-        args.output, asdict(made), _report_table(made) if made.rows else f"Rank config {config.id} has no keywords."
-    )
-    return ExitCode.OK
-
-
-def _report_table(made: Report) -> Table:
-    when = "not measured yet" if made.finished_at is None else f"measured {made.finished_at:%Y-%m-%d %H:%M} UTC"
-    columns = ("keyword", "device", "now", "before", "change", "best", "note")
-    return Table(f"{made.domain} ({made.config_id}), {when}", columns, list(map(_report_row, made.rows)))
-
-
-def _report_row(row: ReportRow) -> tuple[object, ...]:
-    change = "" if row.change is None else f"{row.change:+d}"
-    note = " ".join(filter(None, (row.note, "featured snippet" if row.featured else "")))
-    return (row.keyword, row.device, row.position, row.before, change, row.best, note)
 
 
 def _schedule(scheduled: store.Scheduled | None) -> dict[str, object]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from airflow_rankguard.cli.commands import URL_VARIABLE
-from airflow_rankguard.cli.exit_codes import UsageError
+from airflow_rankguard.cli.exit_codes import BadPlace, NoDriver, UsageError
 from airflow_rankguard.guard.answers import Answer, AskAirflow, RunState
 from airflow_rankguard.guard.values import Owner, Timings
 from airflow_rankguard.settings import DEFAULT_CONN_ID
+
+URL_MEND = "Write it like postgresql://user@host/name or sqlite:////folder/guard.db."
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -29,12 +32,14 @@ class Place:
 
     :param deployment: whose runs are meant; None where nobody said.
     :param ask: what Airflow says; None where there is no Airflow at hand.
+    :param conn_id: the Airflow connection; None where a URL names the database.
     """
 
     engine: Engine
     deployment: str | None
     timings: Timings
     ask: AskAirflow | None
+    conn_id: str | None = None
 
     def guard(self, *, patience: timedelta | None = None) -> Guard:
         """Make a guard on it.
@@ -63,7 +68,7 @@ def _no_airflow(_owner: Owner) -> Answer:
 
 @contextmanager
 def connected(args: Namespace, *, create: bool = False) -> Iterator[Place]:
-    """Open the place that a command line names, and close it.
+    """Open the place that a command line names, and close it; in between nothing is printed but on stderr.
 
     :param create: let SQLite create the file.
     :raises UsageError: the words do not name a guard database.
@@ -71,12 +76,14 @@ def connected(args: Namespace, *, create: bool = False) -> Iterator[Place]:
     """
     from airflow_rankguard.guard.database import guard_errors  # noqa: PLC0415 - it needs SQLAlchemy
 
-    place = _place(args, create=create)
-    try:
-        with guard_errors():
-            yield place
-    finally:
-        place.engine.dispose()
+    # Airflow logs to stdout where nobody has told it otherwise; that is for the answer alone.
+    with redirect_stdout(sys.stderr):
+        place = _place(args, create=create)
+        try:
+            with guard_errors():
+                yield place
+        finally:
+            place.engine.dispose()
 
 
 def _place(args: Namespace, *, create: bool) -> Place:
@@ -98,9 +105,11 @@ def _by_url(url: str, schema: str | None, deployment: str | None, *, create: boo
     try:
         engine = create_guard_engine(url, schema=schema, create=create)
     except ArgumentError:
-        raise UsageError("SQLAlchemy cannot read the URL; it is like postgresql://user@host/name.") from None
+        raise BadPlace("SQLAlchemy cannot read the URL; it is like postgresql://user@host/name.", URL_MEND) from None
     except ValueError as error:
-        raise UsageError(str(error)) from error
+        raise BadPlace(str(error), URL_MEND) from error
+    except ImportError as error:
+        raise NoDriver(error) from error
     return Place(engine=engine, deployment=deployment, timings=Timings(), ask=None)
 
 
@@ -113,6 +122,8 @@ def _by_connection(conn_id: str, *, create: bool) -> Place:
     hook = RankGuardHook(conn_id)
     try:
         engine = hook.create_engine(create=create)
-        return Place(engine=engine, deployment=hook.deployment, timings=hook.timings, ask=ask_metadata)
+        return Place(engine=engine, deployment=hook.deployment, timings=hook.timings, ask=ask_metadata, conn_id=conn_id)
     except (AirflowException, ValueError) as error:
-        raise UsageError(str(error)) from error
+        raise BadPlace(
+            str(error), f"Correct the Airflow connection {conn_id}, or name another by --conn-id."
+        ) from error

@@ -3,48 +3,71 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import asdict
 
 from airflow_rankguard.cli.connecting import Place, connected
-from airflow_rankguard.cli.exit_codes import ExitCode
+from airflow_rankguard.cli.diagnosis import airflow, reaching, server, tables
+from airflow_rankguard.cli.diagnosis.finding import Finding, Health, fine
+from airflow_rankguard.cli.exit_codes import BadPlace, ExitCode
 from airflow_rankguard.cli.rendering import Table, present
-from airflow_rankguard.guard import schema
-from airflow_rankguard.settings import DEFAULT_DEPLOYMENT
+from airflow_rankguard.guard import checkup
+from airflow_rankguard.guard.errors import DatabaseUnavailable
+from airflow_rankguard.guard.store.server import Server
 
-Finding = tuple[str, bool, str]
+COLUMNS = ("of", "health", "finding", "mend")
+COLOURS: dict[str, str] = {Health.FINE: "green", Health.ADVICE: "yellow", Health.WRONG: "bold red"}
 
 
 def doctor(args: Namespace) -> ExitCode:
-    """Look at the database, the deployment's name and the drain's bound."""
-    with connected(args) as place:
-        found = [_database(place), _deployment(place), _drain(place)]
-    value = [{"of": of, "ok": ok, "finding": said} for of, ok, said in found]
-    present(
-        args.output, value, Table("Doctor", ("of", "ok", "finding"), [(of, _word(ok), said) for of, ok, said in found])
-    )
-    return ExitCode.OK if all(ok for _, ok, _ in found) else ExitCode.REFUSED
+    """Look at the way to the database, at the server, at the tables and at Airflow."""
+    found = list(_findings(args))
+    rows = [(one.of, one.health, one.finding, one.mend) for one in found]
+    present(args.output, [asdict(one) for one in found], Table("Doctor", COLUMNS, rows, COLOURS))
+    return ExitCode.REFUSED if any(one.health is Health.WRONG for one in found) else ExitCode.OK
 
 
-def _word(ok: bool) -> str:
-    return "yes" if ok else "no"
+def _findings(args: Namespace) -> Iterator[Finding]:
+    try:
+        with connected(args) as place:
+            yield from _of_database(place)
+            yield from airflow.findings(place)
+    except BadPlace as error:
+        yield reaching.bad_place(error)
 
 
-def _database(place: Place) -> Finding:
-    footing = schema.check(place.engine)
-    return "database", True, f"schema {footing.version}, the index is right, the server accepts writes"
+def _of_database(place: Place) -> Iterator[Finding]:
+    from sqlalchemy.exc import DBAPIError
+
+    if unnamed := airflow.unnamed(place):
+        yield unnamed
+    is_file = place.engine.dialect.name == "sqlite"
+    yield reaching.driver(is_file=is_file)
+    try:
+        seen, clock = _server(place)
+        yield fine("connection", _words(place, seen))
+        yield clock
+        yield from server.findings(seen)
+        yield from _of_schema(place, seen)
+    except (DatabaseUnavailable, DBAPIError) as error:
+        yield reaching.no_way_in(error, is_file=is_file)
 
 
-def _deployment(place: Place) -> Finding:
-    if not place.deployment:
-        return "deployment", False, "it has no name: say --deployment, or put it into the connection's extras"
-    alone = "; other Airflows on this database need other names" if place.deployment == DEFAULT_DEPLOYMENT else ""
-    return "deployment", True, f"its name is {place.deployment!r}{alone}"
+def _server(place: Place) -> tuple[Server, Finding]:
+    asked_at = server.local_now()
+    seen = checkup.look_at_server(place.engine)
+    return seen, server.clock(seen.now, asked_at, server.local_now())
 
 
-def _drain(place: Place) -> Finding:
-    from airflow_rankguard.drain_bound import DrainBound, heartbeat_interval  # noqa: PLC0415 - it asks Airflow
+def _of_schema(place: Place, seen: Server) -> Iterator[Finding]:
+    if seen.durability is not None:
+        yield server.pooler(checkup.look_for_pooler(place.engine))
+    found = list(tables.findings(place.engine, seen.role))
+    yield from found
+    if seen.writable and place.deployment and all(one.health is Health.FINE for one in found):
+        yield airflow.deployment(place, seen.now)
 
-    if place.ask is None:
-        return "drain", True, "no Airflow at hand: its heartbeat interval is not known here"
-    bound = DrainBound(heartbeat=heartbeat_interval(), drain_timeout=place.timings.drain_timeout)
-    mend = "" if bound.holds else "; raise the connection's extra drain_timeout"
-    return "drain", bound.holds, f"{bound}{mend}"
+
+def _words(place: Place, seen: Server) -> str:
+    role = f" as {seen.role}" if seen.role else ""
+    return f"{seen.release}{role}, {place.engine.url.database}"

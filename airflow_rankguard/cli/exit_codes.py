@@ -22,7 +22,7 @@ class ExitCode(IntEnum):
 
 MEANINGS = {
     ExitCode.OK: "done",
-    ExitCode.REFUSED: "refused: nothing, or not all, was done",
+    ExitCode.REFUSED: "refused: nothing, or not all, was done; of doctor: something is wrong",
     ExitCode.USAGE: "the command line, or the connection it names, is wrong",
     ExitCode.UNAVAILABLE: "the guard database is unavailable",
     ExitCode.SCHEMA: "the guard's schema or the index that is the lock is not right",
@@ -36,11 +36,38 @@ class UsageError(Exception):
     """The command line asks for something that cannot be."""
 
 
+class BadPlace(UsageError):
+    """What the command line names is no guard database.
+
+    :param mend: what to do about it, one sentence.
+    """
+
+    def __init__(self, said: str, mend: str) -> None:
+        super().__init__(said)
+        self.mend = mend
+
+
+class NoDriver(BadPlace):
+    """The database's driver cannot be loaded here."""
+
+    def __init__(self, error: ImportError) -> None:
+        said = str(error).strip().partition("\n")[0].rstrip(".")
+        super().__init__(
+            f"The database's driver cannot be loaded: {said}.",
+            "Install the driver again: pip install --force-reinstall 'psycopg[binary]'.",
+        )
+
+
+class NoAnswer(Exception):
+    """Airflow does not answer, and without its word nothing is done."""
+
+
 CODES: dict[type[Exception], ExitCode] = {
     UsageError: ExitCode.USAGE,
     BadKey: ExitCode.USAGE,
     BadConfig: ExitCode.USAGE,
     BadSchedule: ExitCode.USAGE,
+    NoAnswer: ExitCode.REFUSED,
     RankError: ExitCode.REFUSED,
     WrongAirflow: ExitCode.REFUSED,
     DatabaseUnavailable: ExitCode.UNAVAILABLE,

@@ -1,16 +1,19 @@
-"""Answers on stdout: tables and sentences for people, JSON for machines."""
+"""Answers on stdout: tables and sentences for people, JSON and CSV for machines."""
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
 
 PIPED_WIDTH = 100_000
+# See OWASP's ASVS 5.0, 1.2.10. Tabs are spaces by then; the wide signs are those of an East Asian keyboard.
+FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,20 +21,22 @@ class Table:
     """A table for people.
 
     :param columns: their headings; the first is never broken over lines.
+    :param colours: of cells that are one of these words.
     """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
+    colours: Mapping[str, str] = field(default_factory=dict)
 
 
 def present(output: str, value: object, *parts: Table | str) -> None:
     """Print an answer.
 
-    :param output: ``json`` prints the value, ``table`` the parts.
+    :param output: ``json`` and ``yaml`` print the value, ``table`` the parts.
     """
-    if output == "json":
-        print(json.dumps(value, default=_encoded, indent=2))
+    if output in ("json", "yaml"):
+        print(_written(output, value))
         return
     for part in parts:
         if isinstance(part, Table):
@@ -40,9 +45,35 @@ def present(output: str, value: object, *parts: Table | str) -> None:
             print(_plain(part))
 
 
+def present_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows below a header, each on a line of its own, so that no text in them is a formula to a spreadsheet."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(map(_cell, row) for row in rows)
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, str):
+        text = _plain(value)
+        return f"'{text}" if text.lstrip().startswith(FORMULA) else text
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value).lower() if isinstance(value, bool) else value
+
+
 def remark(sentence: str) -> None:
     """Tell people something beside the answer, on stderr."""
     print(_plain(sentence), file=sys.stderr)
+
+
+def _written(output: str, value: object) -> str:
+    as_json = json.dumps(value, default=_encoded, indent=2)
+    if output == "json":
+        return as_json
+    import yaml  # noqa: PLC0415 - JSON and --help need none of it
+
+    # From the JSON, so that a value is the same in both.
+    return str(yaml.safe_dump(json.loads(as_json), sort_keys=False, allow_unicode=True)).rstrip("\n")
 
 
 def _encoded(value: object) -> str:
@@ -64,7 +95,8 @@ def _print_table(shown: Table) -> None:
     for number, heading in enumerate(shown.columns):
         made.add_column(heading, no_wrap=piped or number == 0, overflow="fold")
     for row in shown.rows:
-        made.add_row(*(Text(_plain(value)) for value in row))
+        cells = map(_plain, row)
+        made.add_row(*(Text(cell, style=shown.colours.get(cell, "")) for cell in cells))
     console.print(made)
 
 

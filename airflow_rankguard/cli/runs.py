@@ -5,10 +5,10 @@ from __future__ import annotations
 import getpass
 from argparse import Namespace
 from collections.abc import Sequence
-from uuid import UUID
 
 from airflow_rankguard.cli.connecting import Place, connected
 from airflow_rankguard.cli.exit_codes import ExitCode, UsageError
+from airflow_rankguard.cli.progress import progress
 from airflow_rankguard.cli.records import event_record, place_record, presence_record, run_record, swept_record
 from airflow_rankguard.cli.rendering import present, remark
 from airflow_rankguard.cli.tables import (
@@ -20,11 +20,14 @@ from airflow_rankguard.cli.tables import (
     swept_table,
 )
 from airflow_rankguard.guard.errors import GuardError
-from airflow_rankguard.guard.outcomes import Ended, Swept
+from airflow_rankguard.guard.judging import judge
+from airflow_rankguard.guard.outcomes import Alive, Ended, Starting, Swept, Unchanged
 from airflow_rankguard.guard.service import Guard
+from airflow_rankguard.guard.store import history
 from airflow_rankguard.guard.store.looks import Wanted
+from airflow_rankguard.guard.values import Presence, Sighting
 
-FILTERS = ("active", "kind", "resource", "tenant", "dag_id", "limit")
+FILTERS = ("active", "kind", "resource", "tenant", "dag_id", "older_than", "limit")
 
 
 def list_runs(args: Namespace) -> ExitCode:
@@ -78,26 +81,40 @@ def release(args: Namespace) -> ExitCode:
     if args.now and args.wait is not None:
         raise UsageError("--now does not wait: leave out --wait.")
     with connected(args) as place:
-        guard = place.guard(patience=args.wait)
-        _say_for_whom_it_waits(guard, args.run_id, now=args.now)
-        by = args.by or getpass.getuser()
-        outcome = guard.force_release(args.run_id, place.asking, reason=args.reason, by=by, now=args.now)
+        seen = place.guard().look_run(args.run_id)
+        alive = None if seen is None or args.even_if_alive else _why_alive(place, seen)
+        outcome = _living(seen, alive) if seen and alive else _forced(place, args, seen)
     if isinstance(outcome, Ended):
         said = f"Freed {outcome.run.key}, which {outcome.run.owner} held."
         present(args.output, {"ended": True, "run": run_record(outcome.run), "holder": None, "why": None}, said)
         return ExitCode.OK
     run, holder = (one and run_record(one) for one in (outcome.run, outcome.holder))
-    said = f"Nothing was freed: {outcome.why}."
     present(args.output, {"ended": False, "run": run, "holder": holder, "why": outcome.why})
-    remark(f"rankguard: {said}")
+    remark(f"rankguard: Nothing was freed: {outcome.why}.")
     return ExitCode.REFUSED
 
 
-def _say_for_whom_it_waits(guard: Guard, run_id: UUID, *, now: bool) -> None:
-    seen = guard.look_run(run_id)
-    if seen is None or not seen.run.active or not seen.presences:
-        return
-    inside = ", ".join(f"{one.member} (since {one.entered_at:%H:%M:%S} UTC)" for one in seen.presences)
+def _why_alive(place: Place, seen: Sighting) -> str | None:
+    """Say why a holder is alive, or may be; None when it is not, or holds nothing."""
+    verdict = judge(place.database(), seen, place.deployment or "", place.asking).verdict
+    return verdict.why if seen.run.active and isinstance(verdict, Alive | Starting) else None
+
+
+def _living(seen: Sighting, why: str) -> Unchanged:
+    said = f"{seen.run.owner} may be at work, since {why}; say --even-if-alive to free {seen.run.key} nevertheless"
+    return Unchanged(run=seen.run, holder=seen.run, why=said)
+
+
+def _forced(place: Place, args: Namespace, seen: Sighting | None) -> Ended | Unchanged:
+    guard = place.guard(patience=args.wait)
+    if seen is not None and seen.run.active and seen.presences:
+        _say_for_whom_it_waits(guard, seen.presences, now=args.now)
+    by = args.by or getpass.getuser()
+    return guard.force_release(args.run_id, place.asking, reason=args.reason, by=by, now=args.now)
+
+
+def _say_for_whom_it_waits(guard: Guard, presences: Sequence[Presence], *, now: bool) -> None:
+    inside = ", ".join(f"{one.member} (since {one.entered_at:%H:%M:%S} UTC)" for one in presences)
     if now:
         remark(f"Not waiting for {inside}: work may overlap with the next holder's.")
     else:
@@ -110,14 +127,18 @@ def sweep(args: Namespace) -> ExitCode:
     :raises UsageError: nobody said whose runs.
     """
     swept: list[Swept] = []
-    with connected(args) as place:
-        _refuse_to_guess(place)
-        try:
-            swept.extend(place.guard().sweep(place.asking, dry_run=args.dry_run))
+    try:
+        with connected(args) as place:
+            _refuse_to_guess(place)
+            total = place.database().look(history.count_active, place.deployment or "")
+            with progress("Judging", total) as told:
+                for one in place.guard().sweep(place.asking, dry_run=args.dry_run):
+                    swept.append(one)
+                    told(1)
             gone = [] if args.dry_run else list(place.guard().sweep_waiters(place.asking))
-        except GuardError:
-            _present_swept(args.output, swept)
-            raise
+    except GuardError:
+        _present_swept(args.output, swept)
+        raise
     _present_swept(args.output, swept)
     for waiter in gone:
         remark(f"Taken out of the line for {waiter.key}: {waiter.owner}, which will not come.")
@@ -138,7 +159,7 @@ def _refuse_to_guess(place: Place) -> None:
 
 def prune(args: Namespace) -> ExitCode:
     """Delete old history."""
-    with connected(args) as place:
-        gone = place.guard().prune(args.older_than, batch=args.batch)
+    with connected(args) as place, progress("Deleting") as told:
+        gone = place.guard().prune(args.older_than, batch=args.batch, told=told)
     present(args.output, {"deleted": gone}, f"{gone} rows deleted.")
     return ExitCode.OK

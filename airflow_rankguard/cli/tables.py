@@ -10,11 +10,17 @@ from airflow_rankguard.guard.store.events import Event
 from airflow_rankguard.guard.turns import Place
 from airflow_rankguard.guard.values import GuardedRun, Presence
 
+COLOURS = {
+    **dict.fromkeys(("running", "alive", "completed"), "green"),
+    **dict.fromkeys(("pending", "starting", "draining", "refused", "re-entered"), "yellow"),
+    **dict.fromkeys(("failed", "stale", "reclaimed", "forced", "lost", "not judged"), "red"),
+}
+
 
 def runs_table(runs: Sequence[GuardedRun], title: str = "Guarded runs") -> Table:
     """One line for each run."""
     rows = [(run.id, run.key, _status(run), run.owner, run.since, run.ended_at, _why(run)) for run in runs]
-    return Table(title, ("id", "key", "status", "owner", "since (UTC)", "ended (UTC)", "why"), rows)
+    return Table(title, ("id", "key", "status", "owner", "since (UTC)", "ended (UTC)", "why"), rows, COLOURS)
 
 
 def run_table(run: GuardedRun) -> Table:
@@ -60,16 +66,22 @@ def presences_table(presences: Sequence[Presence]) -> Table:
     return Table("Inside", ("task", "since (UTC)"), [(one.member, one.entered_at) for one in presences])
 
 
+def history_table(events: Sequence[Event]) -> Table:
+    """What happened to all keys, newest first."""
+    rows = [(event.at, event.event, event.key, event.owner, event.actor, event.reason) for event in events]
+    return Table("Events", ("at (UTC)", "event", "key", "owner", "actor", "why"), rows, COLOURS)
+
+
 def events_table(events: Sequence[Event]) -> Table:
     """What happened, oldest first."""
     rows = [(event.at, event.event, event.owner, event.actor, event.reason) for event in events]
-    return Table("Events", ("at (UTC)", "event", "owner", "actor", "why"), rows)
+    return Table("Events", ("at (UTC)", "event", "owner", "actor", "why"), rows, COLOURS)
 
 
 def swept_table(swept: Sequence[Swept]) -> Table:
     """What a sweep found out about each run."""
     rows = [(one.run.id, one.run.key, one.run.owner, _verdict(one), _found(one)) for one in swept]
-    return Table("Active runs", ("id", "key", "owner", "verdict", "why"), rows)
+    return Table("Active runs", ("id", "key", "owner", "verdict", "why"), rows, COLOURS)
 
 
 def _status(run: GuardedRun) -> str:

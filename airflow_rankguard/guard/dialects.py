@@ -81,6 +81,28 @@ def _seconds_of_sqlite(element: seconds_since, compiler: SQLCompiler, **options:
     return f"((julianday('now') - julianday({compiler.process(element.clauses, **options)})) * 86400)"
 
 
+class ago(FunctionElement[datetime]):  # noqa: N801 - likewise
+    """The point in time so many seconds before the database's clock when it is evaluated.
+
+    Compared with an index's column it belongs into a scalar sub-query: PostgreSQL looks up no index for what may be
+    another time at each row.
+    """
+
+    type = UtcDateTime()
+    inherit_cache = True
+
+
+@compiles(ago, "postgresql")
+def _ago_of_postgresql(element: ago, compiler: SQLCompiler, **options: Any) -> str:
+    return f"(clock_timestamp() - make_interval(secs => {compiler.process(element.clauses, **options)}))"
+
+
+@compiles(ago, "sqlite")
+def _ago_of_sqlite(element: ago, compiler: SQLCompiler, **options: Any) -> str:
+    seconds = compiler.process(element.clauses, **options)
+    return f"strftime('%Y-%m-%d %H:%M:%f000', 'now', '-' || {seconds} || ' seconds')"
+
+
 CHANNEL = "rankguard"
 
 

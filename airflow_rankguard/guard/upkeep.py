@@ -53,13 +53,22 @@ class Upkeep:
         """Judge the keys that one DagRun of this deployment holds, and reclaim the stale ones."""
         return sweeping.sweep_dag_run(self._database, self.deployment, dag_id, run_id, ask)
 
-    def prune(self, older_than: timedelta, *, batch: int = PRUNE_BATCH) -> int:
+    def prune(
+        self, older_than: timedelta, *, batch: int = PRUNE_BATCH, told: Callable[[int], object] | None = None
+    ) -> int:
         """Delete what ended or happened longer ago; never an active run, nor the newest of a key, nor who waits.
 
+        :param told: hears of each batch how many rows went with it.
         :returns: how many rows went.
         """
         before = self._database.look(looks.now) - older_than
-        return sum(self._pruned(sentence, before, batch) for sentence in prunes.SENTENCES)
+        total = 0
+        for sentence in prunes.SENTENCES:
+            for gone in self._pruned(sentence, before, batch):
+                total += gone
+                if told is not None:
+                    told(gone)
+        return total
 
     def rename_deployment(self, old: str, new: str) -> int:
         """Give all runs, waiters and events of a deployment another name.
@@ -68,11 +77,9 @@ class Upkeep:
         """
         return self._database.transaction(deployments.rename, old, new)
 
-    def _pruned(self, sentence: prunes.Sentence, before: datetime, batch: int) -> int:
-        total = 0
+    def _pruned(self, sentence: prunes.Sentence, before: datetime, batch: int) -> Iterator[int]:
         while gone := self._database.statement(sentence, before, batch):
-            total += gone
-        return total
+            yield gone
 
     def _asking(self, ask: AskAirflow) -> AskAirflow:
         """Ask about this deployment's runs only: of another's, this Airflow does not even know that they are gone."""

@@ -257,4 +257,4 @@ def _how_to_free(refused: Refused) -> str:
 
     if isinstance(refused.blocker, Waiter):
         return "Its turn passes by itself when it does not come."
-    return f"To free it by hand: rankguard release {refused.blocker.id} --reason '...'"
+    return f"To free it by hand: rankguard release {refused.blocker.id} --reason '...' --even-if-alive"

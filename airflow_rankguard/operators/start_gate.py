@@ -174,7 +174,7 @@ class RankGuardTriggerDagRunOperator(BaseOperator):
         context["ti"].xcom_push(key="blocker", value={**told, **seen})
         said = f"{running}. Nothing was started."
         if isinstance(blocker, GuardedRun):
-            said += f" To free it by hand: rankguard release {blocker.id} --reason '...'"
+            said += f" To free it by hand: rankguard release {blocker.id} --reason '...' --even-if-alive"
         if self.on_conflict == "fail":
             raise AirflowFailException(said)
         # Airflow keeps the exception's words in a field that few log views show.

@@ -1,9 +1,6 @@
 """Fixtures of the command line: it runs in this process, on the test's database, as a user would type it."""
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
 from sqlalchemy import URL
@@ -13,20 +10,10 @@ from airflow_rankguard.guard.outcomes import Acquired
 from airflow_rankguard.guard.service import Guard
 from airflow_rankguard.guard.values import GuardedRun, GuardKey, Life, Member, Owner, Presence
 from tests.answers import Answers
+from tests.cli.airflow_shell import AirflowShell, opened_shell
+from tests.cli.ran import Ran
+from tests.conftest import DEPLOYMENT
 from tests.databases import Database
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """How a command ended, and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 def place_of(database: Database, url: URL | None = None) -> list[str]:
@@ -80,3 +67,35 @@ def hold(
 def go_inside(guard: Guard, answers: Answers) -> Callable[[GuardedRun], Presence]:
     """Let the task `check` of a run that holds its key inside."""
     return lambda held: guard.enter(held.key, held.owner, Life(), Member(task_id="check"), answers).presence
+
+
+@pytest.fixture(scope="session")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowShell]:
+    """A process with an Airflow of its own; started by the first test that needs it."""
+    with opened_shell(tmp_path_factory.mktemp("airflow")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def airflow(shell: AirflowShell, database: Database) -> AirflowShell:
+    """An Airflow whose connection `rankguard_default` leads to the test's database."""
+    shell.forget_connections()
+    shell.connect("rankguard_default", connection_to(database))
+    return shell
+
+
+def connection_to(database: Database, **extra: object) -> dict[str, object]:
+    """An Airflow connection to a test's database, with some extras."""
+    url = database.task_url
+    if url.get_backend_name() == "sqlite":
+        return {"conn_type": "sqlite", "host": url.database, "extra": {"deployment": DEPLOYMENT, **extra}}
+    schema = {"schema": database.schema} if database.schema else {}
+    return {
+        "conn_type": "postgres",
+        "host": url.host,
+        "port": url.port,
+        "login": url.username,
+        "password": url.password,
+        "schema": url.database,
+        "extra": {"deployment": DEPLOYMENT, **schema, **extra},
+    }

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_rankguard.cli.commands import RANKGUARD, Group, Verb
 from airflow_rankguard.cli.exit_codes import MEANINGS
-from tests.cli.conftest import Ran
+from tests.cli.ran import Ran
 from tests.databases import Database
 
 Run = Callable[..., Ran]
@@ -50,6 +50,7 @@ def test_every_help_documents_the_exit_codes(words: tuple[str, ...], run: Run) -
         (["prune"], "--older-than"),
         (["prune", "--older-than", "90"], "'90' is not a length of time"),
         (["prune", "--older-than", "999999999w"], "is not a length of time"),
+        (["events", "--event", "acquired"], "invalid choice: 'acquired'"),
         (["prune", "--older-than", "1d", "--batch", "0"], "'0' is not a whole number from 1"),
         (["list", "--output", "xml"], "invalid choice: 'xml'"),
         (["list", "--url", "nonsense"], "cannot read the URL"),
@@ -66,6 +67,14 @@ def test_wrong_words(words: list[str], said: str, run: Run) -> None:
     refused = run(*words)
     assert (refused.code, refused.out) == (2, "")
     assert said in refused.err
+
+
+@pytest.mark.parametrize("verb", [verb for _, verb in _verbs(RANKGUARD)], ids=lambda verb: verb.home)
+def test_every_verb_speaks_to_people_and_machines(verb: Verb) -> None:
+    """Tables, JSON and YAML are the choice of each verb, tables where nobody chooses."""
+    (output,) = [option for option in verb.options if "--output" in option.flags]
+    assert output.settings["choices"][:3] == ("table", "json", "yaml")
+    assert output.settings["default"] == "table"
 
 
 def test_a_password_is_never_repeated(run: Run) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine
 
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.values import Device, Position, Progress, Snapshot
-from tests.cli.conftest import Ran
+from tests.cli.ran import Ran
 
 Rankguard = Callable[..., Ran]
 SHOP = ("config", "add", "shop", "--domain", "www.Shop.nl", "--location", "2528", "--language", "nl")

@@ -9,7 +9,7 @@ from sqlalchemy import Row
 
 from airflow_rankguard.guard.footing import HEAD
 from airflow_rankguard.guard.values import GuardedRun
-from tests.cli.conftest import Ran
+from tests.cli.ran import Ran
 from tests.databases import Database
 
 Rankguard = Callable[..., Ran]

@@ -1,39 +1,40 @@
-"""The doctor, and renaming a deployment."""
+"""The doctor on Airflow's side, what it leaves alone, and renaming a deployment."""
 
-import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from airflow_rankguard.drain_bound import DrainBound
 from airflow_rankguard.guard.outcomes import Acquired
 from airflow_rankguard.guard.service import Guard
-from airflow_rankguard.guard.values import GuardKey, Life, Owner
+from airflow_rankguard.guard.values import GuardedRun, GuardKey, Life, Owner
 from tests.answers import Answers
-from tests.cli.conftest import Ran
+from tests.cli.airflow_shell import AirflowShell, run_without_metadata
+from tests.cli.clinic import not_fine
+from tests.cli.conftest import connection_to
+from tests.cli.ran import Ran
+from tests.conftest import DEPLOYMENT
 from tests.databases import Database
 
-
-@pytest.fixture
-def airflow_connection(database: Database, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An Airflow connection to the test's database; its id."""
-    url = database.task_url
-    if url.get_backend_name() == "sqlite":
-        connection: dict[str, object] = {"conn_type": "sqlite", "host": url.database}
-    else:
-        extra = {"schema": database.schema} if database.schema else {}
-        connection = {
-            "conn_type": "postgres",
-            "host": url.host,
-            "port": url.port,
-            "login": url.username,
-            "password": url.password,
-            "schema": url.database,
-            "extra": extra,
-        }
-    monkeypatch.setenv("AIRFLOW_CONN_GUARD_HERE", json.dumps(connection))
-    return "guard_here"
+OF_SQLITE = [
+    "driver",
+    "connection",
+    "clock",
+    "writable",
+    "tables",
+    "version",
+    "index",
+    "deployment",
+    "listener",
+    "drain",
+]
+Hold = Callable[..., GuardedRun]
+sqlite_alone = pytest.mark.backends("sqlite")
 
 
 @pytest.mark.parametrize(
@@ -46,30 +47,148 @@ def test_the_bound_is_heartbeat_plus_kill_grace(heartbeat: float, drain: float, 
     assert bound.advised == timedelta(seconds=heartbeat + 25)
 
 
-def test_the_doctor_finds_a_deployment_without_a_name(rankguard: Callable[..., Ran]) -> None:
-    """By URL and without a deployment the doctor says what is missing and ends with 1; with it, all is well."""
-    unnamed = rankguard("doctor")
-    assert unnamed.code == 1
-    assert "say --deployment" in unnamed.out
-    named = rankguard("doctor", "--deployment", "test", "--output", "json")
-    assert named.code == 0
-    assert [finding["of"] for finding in named.json] == ["database", "deployment", "drain"]
+@sqlite_alone
+def test_what_is_looked_at_has_stable_names(airflow: AirflowShell) -> None:
+    """Scripts find each finding by its name, in JSON and in YAML alike."""
+    told = airflow.run("doctor", "--output", "json")
+    assert told.code == 0
+    assert [finding["of"] for finding in told.json] == OF_SQLITE
+    assert set(told.json[0]) == {"of", "health", "finding", "mend"}
+    assert [finding["of"] for finding in airflow.run("doctor", "--output", "yaml").yaml] == OF_SQLITE
 
 
-@pytest.mark.parametrize(("interval", "code"), [("5", 0), ("26", 1)])
+@sqlite_alone
+def test_a_table_for_people_has_the_mend(airflow: AirflowShell) -> None:
+    """Each line names the thing, how it is, what was seen and what to do."""
+    ran = airflow.run("doctor", "--url", "mysql://db/guard")
+    assert ran.code == 1
+    assert ran.out.splitlines()[2].split()[:2] == ["connection", "wrong"]
+    assert "Write it like postgresql://user@host/name" in ran.out
+
+
+@sqlite_alone
+def test_the_doctor_changes_nothing(rankguard: Callable[..., Ran], database: Database) -> None:
+    """Looking whether a file may be written leaves nothing in it."""
+    with closing(sqlite3.connect(str(database.task_url.database))) as file:
+        before = list(file.iterdump())
+        assert rankguard("doctor", "--deployment", DEPLOYMENT).code == 0
+        assert list(file.iterdump()) == before
+
+
+@sqlite_alone
+@pytest.mark.parametrize(
+    ("interval", "health", "mend"),
+    [
+        ("5", "fine", ""),
+        ("20", "advice", "For a slow machine raise the connection's extra drain_timeout to 45."),
+        ("26", "wrong", "Raise the connection's extra drain_timeout to 51."),
+    ],
+)
 def test_the_doctor_reads_the_running_configuration(
-    run: Callable[..., Ran],
-    monkeypatch: pytest.MonkeyPatch,
-    airflow_connection: str,
-    interval: str,
-    code: int,
+    airflow: AirflowShell, interval: str, health: str, mend: str
 ) -> None:
-    """The doctor computes the bound from this Airflow's settings, and warns when drain_timeout is below it."""
-    monkeypatch.setenv("AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL", interval)
-    ran = run("doctor", "--conn-id", airflow_connection)
-    assert ran.code == code
-    assert f"min_heartbeat_interval {interval} s" in ran.out
-    assert ("raise the connection's extra drain_timeout" in ran.out) is bool(code)
+    """The doctor computes the bound from this Airflow's settings, and says when drain_timeout is below it."""
+    told = airflow.run("doctor", "--output", "json", AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL=interval)
+    (drain,) = [finding for finding in told.json if finding["of"] == "drain"]
+    assert (drain["health"], drain["mend"]) == (health, mend)
+    assert f"min_heartbeat_interval {interval} s" in drain["finding"]
+    assert told.code == (1 if health == "wrong" else 0)
+
+
+@sqlite_alone
+@pytest.mark.parametrize(
+    ("other", "finding"),
+    [
+        (None, "is not there or names no guard database"),
+        ({"conn_type": "http", "host": "x"}, "is not there or names no guard database"),
+        ({"conn_type": "sqlite", "host": "/nowhere/else.db"}, "leads to another database than guard_here"),
+    ],
+)
+def test_a_listener_that_hears_for_another_database(
+    other: dict[str, object] | None, finding: str, shell: AirflowShell, database: Database
+) -> None:
+    """The listener goes by `rankguard_default`: where that is not the guard's connection it frees nothing."""
+    shell.forget_connections()
+    shell.connect("guard_here", connection_to(database))
+    if other:
+        shell.connect("rankguard_default", other)
+    told = shell.run("doctor", "--conn-id", "guard_here", "--output", "json", AIRFLOW__RANKGUARD__LISTENER="True")
+    code, (found,) = not_fine((told.code, told.json))
+    assert (code, found["of"]) == (1, "listener")
+    assert finding in found["finding"]
+    assert found["mend"] == "Let rankguard_default be the guard's connection, or set [rankguard] listener = False."
+
+
+@sqlite_alone
+def test_a_listener_that_hears(airflow: AirflowShell, database: Database) -> None:
+    """Off it is fine, and on by a connection that leads to the same database."""
+    airflow.connect("guard_here", connection_to(database))
+    for words, listener in ((["--conn-id", "guard_here"], "True"), ([], "True"), ([], "False")):
+        told = airflow.run("doctor", *words, "--output", "json", AIRFLOW__RANKGUARD__LISTENER=listener)
+        assert not_fine((told.code, told.json)) == (0, [])
+
+
+@sqlite_alone
+def test_a_connection_that_nobody_defined(airflow: AirflowShell) -> None:
+    """An Airflow connection that is not there, or has an extra that nobody reads, is a finding with its mend."""
+    airflow.connect("odd", {"conn_type": "sqlite", "host": "x", "extra": {"deploymnet": "prod"}})
+    for conn_id, said in (("no_such", "no_such"), ("odd", "the extra 'deploymnet'")):
+        told = airflow.run("doctor", "--conn-id", conn_id, "--output", "json")
+        code, (found,) = not_fine((told.code, told.json))
+        assert (code, found["of"]) == (1, "connection")
+        assert said in found["finding"]
+        assert found["mend"] == f"Correct the Airflow connection {conn_id}, or name another by --conn-id."
+
+
+@sqlite_alone
+def test_a_name_that_another_airflow_has(airflow: AirflowShell, hold: Hold) -> None:
+    """When this Airflow knows none of the deployment's runs, they are another's: a sweep would free living keys."""
+    hold("r1")
+    told = airflow.run("doctor", "--output", "json")
+    code, (found,) = not_fine((told.code, told.json))
+    assert (code, found["of"]) == (1, "deployment")
+    assert "this Airflow knows none of its 1 newest runs" in found["finding"]
+    assert found["mend"] == "Give each Airflow its own name: the extra `deployment` of its connection."
+
+
+@sqlite_alone
+def test_a_name_that_two_airflows_write(
+    airflow: AirflowShell, guard: Guard, answers: Answers, key: Callable[..., GuardKey]
+) -> None:
+    """When this Airflow does not know some of today's runs the doctor says so: they were deleted, or are another's."""
+    dag_id = f"dag_{uuid4().hex}"
+    airflow.add_run(dag_id, "own")
+    for run_id in ("own", "strange"):
+        owner = Owner(deployment=DEPLOYMENT, dag_id=dag_id, run_id=run_id, guard_id="acquire")
+        guard.acquire(key(run_id), owner, Life(try_number=1), answers)
+    told = airflow.run("doctor", "--output", "json")
+    code, (found,) = not_fine((told.code, told.json))
+    assert (code, found["of"], found["health"]) == (0, "deployment", "advice")
+    assert f"does not know DAG {dag_id} run strange" in found["finding"]
+    assert "another Airflow has the same name" in found["mend"]
+
+
+@sqlite_alone
+def test_a_name_that_was_changed(airflow: AirflowShell, hold: Hold, database: Database) -> None:
+    """A deployment that got another name in its connection alone is told how to take its runs along."""
+    hold("r1")
+    airflow.connect("renamed", connection_to(database, deployment="prod"))
+    told = airflow.run("doctor", "--conn-id", "renamed", "--output", "json")
+    code, (found,) = not_fine((told.code, told.json))
+    assert (code, found["of"], found["health"]) == (0, "deployment", "advice")
+    assert found["finding"] == "'prod' has no run here, while test holds keys"
+    assert "rankguard db rename-deployment test prod" in found["mend"]
+
+
+@sqlite_alone
+def test_an_airflow_that_does_not_answer(hold: Hold, database: Database, tmp_path: Path) -> None:
+    """Where Airflow's own database cannot be asked, no dead holder would be recognised from here."""
+    hold("r1")
+    told = run_without_metadata(tmp_path, connection_to(database), "doctor", "--output", "json")
+    code, (found,) = not_fine((told.code, told.json))
+    assert (code, found["of"]) == (1, "deployment")
+    assert found["finding"].startswith("Airflow does not say how its runs are: OperationalError")
+    assert found["mend"] == "Let this machine reach Airflow's metadata database."
 
 
 def test_a_deployment_gets_another_name(

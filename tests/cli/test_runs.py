@@ -3,15 +3,17 @@
 import getpass
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
 
+from airflow_rankguard.guard.errors import GuardLost
 from airflow_rankguard.guard.service import Guard
-from airflow_rankguard.guard.values import GuardedRun, Presence, Status
+from airflow_rankguard.guard.values import GuardedRun, GuardKey, Life, Member, Owner, Presence, Status
 from tests.answers import Answers
-from tests.cli.conftest import Ran
+from tests.cli.airflow_shell import AirflowShell
+from tests.cli.ran import Ran
 from tests.conftest import DEPLOYMENT
 
 Rankguard = Callable[..., Ran]
@@ -21,7 +23,17 @@ GoInside = Callable[[GuardedRun], Presence]
 RECORD = {
     *("id", "kind", "resource", "tenant", "deployment", "dag_id", "run_id", "guard_id", "map_index"),
     *("run_started_at", "clear_number", "try_number", "status", "term", "token", "entries", "claimed_at", "started_at"),
-    *("ending_at", "ending_status", "ended_seen_at", "ended_at", "cause", "reason", "run_type", "requested_by"),
+    *(
+        "work_done_at",
+        "ending_at",
+        "ending_status",
+        "ended_seen_at",
+        "ended_at",
+        "cause",
+        "reason",
+        "run_type",
+        "requested_by",
+    ),
 }
 
 
@@ -75,6 +87,37 @@ def test_list_narrows(
     assert sorted(record["run_id"] for record in records) == found
 
 
+def test_list_finds_what_is_held_for_long(
+    rankguard: Rankguard, hold: Hold, guard: Guard, answers: Answers, query: Callable[..., object]
+) -> None:
+    """With --active and --older-than only those are left that have held their key for longer."""
+    for run_id, resource in (("old", "42"), ("ended", "43"), ("new", "44")):
+        held = hold(run_id, resource)
+        if run_id == "ended":
+            guard.release(held.id, held.token, answers)
+    long_ago = f"{datetime.now(UTC) - timedelta(hours=3):%Y-%m-%d %H:%M:%S.%f}"
+    query("UPDATE guarded_runs SET claimed_at = :at WHERE run_id <> 'new'", at=long_ago)
+    for words, found in (
+        (["--active", "--older-than", "2h"], ["old"]),
+        (["--older-than", "2h"], ["ended", "old"]),
+        (["--active", "--older-than", "4h"], []),
+        (["--active", "--older-than", "0s"], ["new", "old"]),
+    ):
+        records = rankguard("list", *words, "--output", "json").json
+        assert sorted(record["run_id"] for record in records) == found
+
+
+def test_yaml_says_what_json_says(rankguard: Rankguard, hold: Hold, guard: Guard, answers: Answers) -> None:
+    """A machine reads the same from both, whatever a reason has in it."""
+    held = hold()
+    guard.fail(held.id, held.token, answers, "yes: no\n# é [red]")
+    for words in (["list"], ["show", held.id], ["list", "--waiting"]):
+        told = rankguard(*words, "--output", "yaml")
+        assert told.code == 0
+        assert told.yaml == rankguard(*words, "--output", "json").json
+    assert rankguard("list", "--output", "yaml").yaml[0]["reason"] == "yes: no\n# é [red]"
+
+
 def test_a_reason_cannot_steer_the_terminal(rankguard: Rankguard, hold: Hold, guard: Guard, answers: Answers) -> None:
     """Markup stays text and control characters are not printed: reasons come from anywhere."""
     held = hold()
@@ -111,7 +154,7 @@ def test_show_of_a_stranger_is_refused(rankguard: Rankguard) -> None:
 def test_release_frees_the_key_and_keeps_who_and_why(rankguard: Rankguard, hold: Hold, guard: Guard) -> None:
     """The key is free at once when nobody is inside; who freed it and why stays readable."""
     held = hold()
-    ran = rankguard("release", held.id, "--reason", "stuck since noon", "--by", "ada")
+    ran = rankguard("release", held.id, "--even-if-alive", "--reason", "stuck since noon", "--by", "ada")
     assert ran == Ran(0, f"Freed rank_check/42, which {held.owner} held.\n", "")
     assert guard.look(held.key) is None
     seen = guard.look_run(held.id)
@@ -120,18 +163,59 @@ def test_release_frees_the_key_and_keeps_who_and_why(rankguard: Rankguard, hold:
     assert [(event.event, event.actor) for event in guard.events(held.id)] == [("forced", "ada")]
 
 
+def test_a_living_holder_is_freed_by_a_word_more(rankguard: Rankguard, hold: Hold, guard: Guard) -> None:
+    """Without the word that says that it is known nothing changes, nor with --now; without an Airflow all may live."""
+    held = hold()
+    for words in ([], ["--now"]):
+        refused = rankguard("release", held.id, "--reason", "stuck", *words, "--output", "json")
+        assert (refused.code, refused.json["ended"]) == (1, False)
+        assert "say --even-if-alive to free rank_check/42 nevertheless" in refused.err
+    seen = guard.look(held.key)
+    assert seen is not None
+    assert seen.run == held
+    assert guard.events(held.id) == []
+
+
+@pytest.mark.backends("sqlite")
+def test_airflow_says_whether_a_holder_lives(
+    airflow: AirflowShell, guard: Guard, answers: Answers, key: Callable[..., GuardKey]
+) -> None:
+    """A holder whose DagRun is running is freed by a word more, one whose DagRun has ended needs none."""
+    dag_id = f"dag_{uuid4().hex}"
+    for state in ("running", "failed"):
+        airflow.add_run(dag_id, state, state)
+        owner = Owner(deployment=DEPLOYMENT, dag_id=dag_id, run_id=state, guard_id="acquire")
+        guard.acquire(key(state), owner, Life(try_number=1), answers)
+    listed = airflow.run("list", "--active", "--output", "json").json
+    ids = {record["run_id"]: record["id"] for record in listed}
+    refused = airflow.run("release", ids["running"], "--reason", "stuck")
+    assert refused.code == 1
+    assert f"DAG {dag_id} run running (acquire) may be at work, since its DagRun is running" in refused.err
+    assert airflow.run("release", ids["failed"], "--reason", "stuck").code == 0
+    assert airflow.run("release", ids["running"], "--reason", "stuck", "--even-if-alive").code == 0
+    assert airflow.run("list", "--active").out == "No guarded run.\n"
+
+
+def test_the_freed_holder_loses_at_its_fence(rankguard: Rankguard, hold: Hold, guard: Guard, answers: Answers) -> None:
+    """The living holder's next task does not start, and says who freed the key and why."""
+    held = hold()
+    rankguard("release", held.id, "--even-if-alive", "--reason", "stuck since noon", "--by", "ada")
+    with pytest.raises(GuardLost, match=r"freed by force at .*stuck since noon \(by ada\)"):
+        guard.enter(held.key, held.owner, held.life, Member(task_id="check"), answers)
+
+
 def test_release_signs_with_the_user(rankguard: Rankguard, hold: Hold, guard: Guard) -> None:
     """Without --by the user of the process is who did it."""
     held = hold()
-    rankguard("release", held.id, "--reason", "stuck")
+    rankguard("release", held.id, "--even-if-alive", "--reason", "stuck")
     assert [event.actor for event in guard.events(held.id)] == [getpass.getuser()]
 
 
 def test_release_of_an_ended_run_is_refused(rankguard: Rankguard, hold: Hold) -> None:
     """A second release changes nothing and says what the first one did."""
     held = hold()
-    rankguard("release", held.id, "--reason", "first")
-    again = rankguard("release", held.id, "--reason", "second", "--output", "json")
+    rankguard("release", held.id, "--even-if-alive", "--reason", "first")
+    again = rankguard("release", held.id, "--even-if-alive", "--reason", "second", "--output", "json")
     assert again.code == 1
     assert again.json["ended"] is False
     assert again.json["run"]["reason"].startswith("first")
@@ -142,7 +226,7 @@ def test_release_waits_and_says_for_whom(rankguard: Rankguard, hold: Hold, go_in
     """With somebody inside a release closes the doors, waits, and ends with the code that says so."""
     held = hold()
     go_inside(held)
-    ran = rankguard("release", held.id, "--reason", "stuck", "--wait", "0s")
+    ran = rankguard("release", held.id, "--even-if-alive", "--reason", "stuck", "--wait", "0s")
     assert ran.code == 5
     waiting, error = ran.err.splitlines()
     assert waiting.startswith("Waiting at most 0:00:00 for check try 1 (since ")
@@ -156,7 +240,7 @@ def test_release_now_does_not_wait(rankguard: Rankguard, hold: Hold, go_inside: 
     """With --now the key is free although somebody is inside, and the command warns of the overlap."""
     held = hold()
     go_inside(held)
-    ran = rankguard("release", held.id, "--reason", "stuck", "--now")
+    ran = rankguard("release", held.id, "--even-if-alive", "--reason", "stuck", "--now")
     assert ran.code == 0
     assert "work may overlap" in ran.err
     assert guard.look(held.key) is None
@@ -187,7 +271,7 @@ def test_sweep_ends_what_a_release_left_behind(
     """A run whose doors are closed and whom all have left is ended by a sweep, and only named by a dry run."""
     held = hold()
     presence = go_inside(held)
-    rankguard("release", held.id, "--reason", "stuck", "--wait", "0s")
+    rankguard("release", held.id, "--even-if-alive", "--reason", "stuck", "--wait", "0s")
     guard.leave(presence)
     ran = rankguard("sweep", "--deployment", DEPLOYMENT, *words)
     assert ran.code == 0

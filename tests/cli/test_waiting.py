@@ -5,7 +5,7 @@ from collections.abc import Callable
 from airflow_rankguard.guard.service import Guard
 from airflow_rankguard.guard.values import GuardedRun, Life, Owner, Policy
 from tests.answers import Answers
-from tests.cli.conftest import Ran
+from tests.cli.ran import Ran
 from tests.conftest import DEPLOYMENT
 
 Rankguard = Callable[..., Ran]

@@ -107,10 +107,11 @@ def _is_refusal(key: GuardKey, owner: Owner) -> ColumnElement[bool]:
 def of_run(connection: Connection, run_id: UUID) -> list[Event]:
     """List what happened to or because of one run, oldest first."""
     statement = select(guard_events).where(guard_events.c.guarded_run_id == run_id).order_by(guard_events.c.id)
-    return [_event_of(row._mapping) for row in connection.execute(statement)]
+    return [event_of(row._mapping) for row in connection.execute(statement)]
 
 
-def _event_of(columns: Any) -> Event:
+def event_of(columns: Any) -> Event:
+    """Read the columns of ``guard_events``, whatever else was selected beside them."""
     key = GuardKey(kind=columns["kind"], resource=columns["resource"], tenant=columns["tenant"])
     owner = None
     if columns["dag_id"] is not None:
