@@ -36,6 +36,7 @@ def run_table(run: GuardedRun) -> Table:
         ("entries", run.entries),
         ("claimed at (UTC)", run.claimed_at),
         ("started at (UTC)", run.started_at),
+        ("work done at (UTC)", run.work_done_at),
         ("doors closed at (UTC)", run.ending_at),
         ("ended at (UTC)", run.ended_at),
         ("why", _why(run)),

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DBAPIError, InterfaceError, NoResultFound, OperationalError
+from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError, NoResultFound, OperationalError
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from airflow_rankguard.guard.answers import Answer, AskAirflow
@@ -147,6 +147,7 @@ def _translated(error: DBAPIError) -> GuardError | DBAPIError:
                 f"The guard database forbids this role its work ({said}). Grant it as documented."
             )
         case Trouble.PASSING | Trouble.OTHER:
-            if isinstance(error, OperationalError | InterfaceError):
+            # A file that is no database is DatabaseError itself, of which the others are kinds.
+            if isinstance(error, OperationalError | InterfaceError) or type(error) is DatabaseError:
                 return DatabaseUnavailable(f"The guard database cannot be used: {said}. Nothing was taken.")
             return error

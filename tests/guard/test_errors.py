@@ -159,6 +159,14 @@ def make_read_only(database: Database, engine: Engine) -> None:
         event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only = ON"))
 
 
+def test_a_file_that_is_no_database(answers: Answers, tmp_path: Path) -> None:
+    """The driver has no finer word for it."""
+    (tmp_path / "guard.db").write_text("something else, and long enough to be looked at")
+    engine = create_guard_engine(f"sqlite:///{tmp_path}/guard.db")
+    with pytest.raises(DatabaseUnavailable, match=r"cannot be used: file is not a database\. Nothing was taken"):
+        Guard(engine, "test").acquire(key(), owner(), FIRST, answers)
+
+
 @pytest.mark.parametrize("used", [False, True], ids=["from the start", "later"])
 def test_a_read_only_server(stage: Stage, database: Database, used: bool) -> None:
     """A standby, a server in read-only mode or such a file is refused with that word, from the start or later on."""
