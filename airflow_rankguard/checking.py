@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.check import check, queries_of
-from airflow_rankguard.rank.errors import UnknownKeywords
+from airflow_rankguard.rank.errors import SerpError, UnknownKeywords
+from airflow_rankguard.rank.hearing import LOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from decimal import Decimal
     from uuid import UUID
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from airflow_rankguard.fence import CurrentGuard
     from airflow_rankguard.rank.check import Summary
     from airflow_rankguard.rank.keywords import Keyword
-    from airflow_rankguard.rank.serp import SerpQuery, SerpSource
+    from airflow_rankguard.rank.serp import SerpQuery, SerpResult, SerpSource
     from airflow_rankguard.rank.values import Pair, Progress, RankConfig, RankRun, Snapshot
 
 
@@ -49,25 +50,39 @@ class Checking:
         """Give the searches that are not done."""
         return [query for query in queries_of(self.config, self.keywords) if query.pair not in self.done]
 
-    def go_on(self, source: SerpSource, batch: int, lost: Mapping[Pair, str | None] | None = None) -> Summary:
+    def go_on(self, source: SerpSource, batch: int, lost: Collection[Pair] = ()) -> Summary:
         """Measure what is not measured yet.
 
-        :param lost: searches that must not be made, and why.
+        :param lost: searches that must not be made, since nobody knows whether they are paid for.
         """
-        own = {query.pair for query in self.todo()}
-        known = {pair: why for pair, why in (lost or {}).items() if pair in own} | dict(self.done)
+        sparing = _Sparing(source, lost)
         spent = self.run.progress.cost
-        return check(self.config, self.keywords, source, self._write, done=known, spent=spent, batch=batch)
+        return check(self.config, self.keywords, sparing, self._write, done=self.done, spent=spent, batch=batch)
 
     def _write(self, snapshots: Sequence[Snapshot], progress: Progress) -> None:
         """Write under the guard; with the last one it is finished, so that nobody calls the run failed any more."""
         with self.engine.begin() as connection:
             self.guard.protect(connection)
-            store.write_snapshots(connection, self.run_id, self.config.id, snapshots, progress)
+            store.write_snapshots(connection, self.run_id, self.config.id, snapshots, progress, part_of(self.guard))
             if not progress.open:
-                store.finish_run(connection, self.run_id)
-                self.guard.note_work_done(connection)
+                store.finish_run(connection, self.run_id, part_of(self.guard))
+                # Of mapped tasks nobody knows here whether others are still to come.
+                if self.guard.presence.member.map_index < 0:
+                    self.guard.note_work_done(connection)
         self.say(f"{self.config.id}: {progress.total - progress.open} of {progress.total} checked")
+
+
+@dataclass(frozen=True, slots=True)
+class _Sparing:
+    """A source that is not asked for what is lost."""
+
+    source: SerpSource
+    lost: Collection[Pair]
+
+    def fetch(self, query: SerpQuery) -> SerpResult:
+        if query.pair in self.lost:
+            raise SerpError(LOST)
+        return self.source.fetch(query)
 
 
 def begin(
@@ -91,10 +106,21 @@ def begin(
             config=config,
             keywords=keywords,
             ceiling=store.get_max_cost(connection, config_id),
-            run=store.begin_run(connection, run_id, config_id, guard.token),
-            done=store.list_done(connection, run_id),
+            run=store.begin_run(connection, run_id, config_id, guard.token, part_of(guard)),
+            done=_own(store.list_done(connection, run_id), keyword_ids),
             say=say,
         )
+
+
+def part_of(guard: CurrentGuard) -> str:
+    """The task's share of the run's check."""
+    member = guard.presence.member
+    return member.task_id if member.map_index < 0 else f"{member.task_id}[{member.map_index}]"
+
+
+def _own(done: dict[Pair, str | None], keyword_ids: Sequence[int] | None) -> dict[Pair, str | None]:
+    """Leave out what other tasks of the run have measured."""
+    return {pair: why for pair, why in done.items() if keyword_ids is None or pair[0] in keyword_ids}
 
 
 def _wanted(config_id: str, keywords: Sequence[Keyword], keyword_ids: Sequence[int] | None) -> tuple[Keyword, ...]:

@@ -55,8 +55,8 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "86400",
                     },
                     "queue_looks": {
-                        "description": "When to look for the pages of searches in a provider's queue: minutes after they"
-                        " were posted, the last one being the last look.",
+                        "description": "When to look for the pages of searches in a provider's queue: minutes after"
+                        " they were posted, the last one being the last look.",
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": None,

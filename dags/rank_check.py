@@ -59,7 +59,7 @@ with DAG(
             dataforseo_conn_id="{{ params.dataforseo_conn_id or '' }}",
             mode="{{ params.mode }}",
             max_cost="{{ '' if params.max_cost is none else params.max_cost }}",
-            keyword_ids="{{ params.keyword_ids or '' }}",
+            keyword_ids="{{ '' if params.keyword_ids is none else params.keyword_ids }}",
             # A provider that takes no call now is asked again; what was paid for is kept.
             retries=2,
             retry_delay=timedelta(minutes=1),

@@ -95,7 +95,7 @@ class RankCheckOperator(BaseOperator):
             with a reason each, and ``stopped``: why not everything was asked, such as the ceiling; None when it was.
         :raises AirflowFailException: there is no such config, keyword or source, an argument is wrong, the provider
             refuses the account, or the key is lost; a retry would not help.
-        :raises ValueError: the connection to the provider cannot be used.
+        :raises ValueError: the connection to the provider, or ``[rankguard] queue_looks``, cannot be used.
         :raises AirflowException: the provider takes no call now; a retry goes on.
         :raises LookupError: the task is not guarded.
         """
@@ -161,23 +161,30 @@ class RankCheckOperator(BaseOperator):
     def _pay(self, checking: Checking, hook: RankGuardHook, *, queued: bool) -> tuple[Summary, float | None]:
         from airflow_rankguard.guard.database import Database  # noqa: PLC0415 - parsing a DAG needs none of these
         from airflow_rankguard.hooks.dataforseo import DataForSeoHook  # noqa: PLC0415
-        from airflow_rankguard.rank.hearing import LOST  # noqa: PLC0415
         from airflow_rankguard.rank.searching import LIVE_PRICE, QUEUED_PRICE, price_of  # noqa: PLC0415
         from airflow_rankguard.rank.spending import Spending  # noqa: PLC0415
 
         ceiling = checking.ceiling if self.max_cost in (None, "") else _usd(self.max_cost)
         provider, ledger = DataForSeoHook(str(self.dataforseo_conn_id)), Database(hook.engine, hook.timings)
         spending = Spending(ledger, checking.run_id, checking.config.id, ceiling)
-        lost, held = dict.fromkeys(spending.lost(), LOST), checking.guard.assert_held
+        lost, held = spending.lost(), checking.guard.assert_held
         price = QUEUED_PRICE if queued else LIVE_PRICE
         most = sum((price_of(query, price) for query in checking.todo()), Decimal(0))
-        self.log.info("%s: what is to do may cost %s USD, the ceiling is %s", self.config_id, most, ceiling or "none")
-        if not queued:
+        self.log.info(
+            "%s: what is to do may cost %s USD, the ceiling is %s",
+            self.config_id,
+            most,
+            "none" if ceiling is None else ceiling,
+        )
+        todo = checking.todo()
+        own = {query.pair for query in todo}
+        # What was posted in another mode is fetched as well, and not paid for again.
+        if not queued and not any(one.pair in own for one in spending.posted()):
             with provider.open_source(spending, ledger, assert_held=held) as source:
                 return checking.go_on(source, 1, lost), None
         with provider.open_queue(spending, ledger, assert_held=held, looks=queue_looks()) as queue:
-            queue.begin([query for query in checking.todo() if query.pair not in lost])
-            summary = checking.go_on(queue, 1, lost)
+            queue.begin(todo, lost)
+            summary = checking.go_on(queue, 1)
             stopped = summary.stopped or queue.stopped
             return replace(summary, waiting=queue.waiting, stopped=stopped), queue.next_look()
 
@@ -219,7 +226,11 @@ def _numbers(told: Sequence[int] | str | None) -> list[int] | None:
     """Read the numbers of keywords; a template leaves them as text, as an empty one where none are given."""
     if told is None or told == "":
         return None
+    parts = told.strip("[]() ").split(",") if isinstance(told, str) else told
     try:
-        return [int(part) for part in (told.strip("[]() ").split(",") if isinstance(told, str) else told)]
-    except (TypeError, ValueError) as error:
-        raise AirflowFailException(f"keyword_ids are numbers of keywords, as in 3, 5, 8; not {told!r}.") from error
+        numbers = [int(part) for part in parts if isinstance(part, str) or type(part) is int]
+    except (TypeError, ValueError):
+        numbers = []
+    if not numbers or len(numbers) != len(parts):
+        raise AirflowFailException(f"keyword_ids are numbers of keywords, as in 3, 5, 8; not {told!r}.")
+    return numbers

@@ -62,12 +62,14 @@ class Heard:
     :param reason: in the provider's code and words where it gave some.
     :param cost: in US dollars; None when it is unknown, and then it counts in full.
     :param task: the answer's one task, when it has one.
+    :param code: HTTP's, or with the status 200 the provider's; 0 when there was none.
     """
 
     action: Action
     reason: str
     cost: Decimal | None
     task: dict[str, Any] | None = None
+    code: int = 0
 
 
 def action_of(status: int, code: int = OK) -> Action:
@@ -128,7 +130,7 @@ def _parse(status: int, body: bytes) -> object:
         action = action_of(status)
         if action is Action.LOST:
             return Heard(action=action, reason=f"{LOST} (HTTP {status})", cost=None)
-        return Heard(action=action, reason=f"HTTP {status} {HTTPStatus(status).phrase}", cost=Decimal(0))
+        return Heard(action=action, reason=f"HTTP {status} {HTTPStatus(status).phrase}", cost=Decimal(0), code=status)
     try:
         return json.loads(body, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError):
@@ -142,4 +144,4 @@ def _judge(code: int, reason: str, cost: Decimal | None, task: dict[str, Any] | 
         action = Action.NOT_CHECKED
     if action is Action.CHECKED and task is None:
         action = Action.NOT_CHECKED
-    return Heard(action=action, reason=reason, cost=cost, task=task)
+    return Heard(action=action, reason=reason, cost=cost, task=task, code=code)

@@ -110,15 +110,19 @@ class Post:
 
     def _hear_of_all(self, heard: Heard, waiting: Waiting) -> None:
         """Hear that none was posted, or that nobody knows: then they stay reserved, for a later look."""
-        if heard.cost != 0:
-            self._count_lost()
-        elif heard.action in (Action.WAIT, Action.RETRY):
-            raise Again(away(heard.reason))
-        else:
-            self.refused |= {query.pair: SerpError(heard.reason) for query, _ in waiting.values()}
-            self._give_back(waiting)
+        if heard.cost == 0:
+            self._give_back_unless_again(heard, waiting)
         if heard.action is Action.GIVE_UP:
             raise SourceRefused(f"DataForSEO refuses this account: {heard.reason}")
+        if heard.cost != 0:
+            self._count_lost()
+
+    def _give_back_unless_again(self, heard: Heard, waiting: Waiting) -> None:
+        if heard.action in (Action.WAIT, Action.RETRY):
+            raise Again(away(heard.reason))
+        self._give_back(waiting)
+        if heard.action is not Action.GIVE_UP:
+            self.refused |= {query.pair: SerpError(heard.reason) for query, _ in waiting.values()}
 
     def _count_lost(self) -> None:
         self._fruitless += 1
@@ -127,7 +131,9 @@ class Post:
 
     def _hear_of_each(self, heard: Sequence[Heard], waiting: Waiting) -> None:
         """Take those that were posted or refused out of what waits; those that nobody answered stay reserved."""
-        known = {tag: (task_id, one) for one in heard for task_id, tag in _names(one) if tag in waiting}
+        # Should a tag come twice, the search is posted if one of the two says so.
+        in_order = sorted(heard, key=lambda one: one.action is Action.POSTED)
+        known = {tag: (task_id, one) for one in in_order for task_id, tag in _names(one) if tag in waiting}
         self._note(known, waiting)
         again = {tag: one for tag, (_, one) in known.items() if one.action in NOT_TAKEN}
         for tag in waiting.keys() - again.keys():

@@ -7,14 +7,23 @@ The protocol is documented at docs.dataforseo.com/v3/serp/google/organic/task_po
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from airflow_rankguard.rank.calling import FRUITLESS, call
-from airflow_rankguard.rank.errors import BudgetSpent, NotYet, RankError, SerpError, SourceAway, SourceRefused
+from airflow_rankguard.rank.errors import (
+    BudgetSpent,
+    NotYet,
+    RankError,
+    SerpError,
+    SourceAway,
+    SourceRefused,
+    SourceStopped,
+)
 from airflow_rankguard.rank.hearing import LOST, Action, Heard, hear
 from airflow_rankguard.rank.posting import Post
 from airflow_rankguard.rank.response import ready_of
@@ -69,29 +78,37 @@ class QueuedSource:
         self._posted: dict[Pair, Posted] = {}
         self._ready: dict[str, str | None] = {}
         self._age, self._since = float("inf"), stopwatch()
+        self._lost: Collection[Pair] = ()
         self._fruitless = 0
+        self._stop: SourceStopped | None = None
         self.waiting = 0
         """How many searches are in the queue and not ready."""
 
     @property
-    def stopped(self) -> BudgetSpent | None:
-        """Why not everything was posted; None when it was."""
-        return self._post.stopped
+    def stopped(self) -> SourceStopped | None:
+        """Why not everything was posted and fetched; None when it was, or will be at a later look."""
+        return self._stop or self._post.stopped
 
-    def begin(self, queries: Sequence[SerpQuery]) -> None:
-        """Post what nobody has posted yet, and look what is ready.
+    def begin(self, queries: Sequence[SerpQuery], lost: Collection[Pair] = ()) -> None:
+        """Post what nobody has posted yet, and look what is ready; whatever stops that, what is ready can be fetched.
 
-        :raises SourceRefused: the provider refuses the account or the address.
-        :raises SourceAway: it could not be reached, or took no more calls.
+        :param lost: searches that must not be paid for, since nobody knows whether they are already.
         """
-        known = {one.pair for one in self._ledger.posted()}
-        self._post([query for query in queries if query.pair not in known])
-        self.waiting, self._since = 0, self._stopwatch()
+        self._lost = lost
+        over = {one.pair for one in self._ledger.posted()} | set(lost)
         own = {query.pair for query in queries}
+        self._try(lambda: self._post([query for query in queries if query.pair not in over]))
+        self._since = self._stopwatch()
         self._posted = {one.pair: one for one in self._ledger.posted() if one.pair in own}
         self._age = min((one.age for one in self._posted.values()), default=float("inf"))
-        self._ready = self._list() if self._may_be_ready() else {}
-        self._find_lost()
+        if self._may_be_ready():
+            self._try(self._look)
+
+    def _try(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except SourceStopped as stop:
+            self._stop = self._stop or stop
 
     def next_look(self) -> float | None:
         """Say in how many seconds to begin again; None when nothing is open, or this was the last look."""
@@ -103,14 +120,16 @@ class QueuedSource:
     def fetch(self, query: SerpQuery) -> SerpResult:
         """Give the page of a search.
 
-        :raises NotYet: a later look may find it; or it was not posted, and ``stopped`` says why.
+        :raises NotYet: a later look may find it, or a later try; ``stopped`` says why when it is not the queue's fault.
         :raises SerpError: this search gave no page; with what it cost.
         :raises SourceRefused: the provider refuses the account or the address.
-        :raises SourceAway: at the last look: it could not be reached, or took no more calls.
+        :raises SourceAway: the live search could not be made.
         """
         if query.pair in self._post.refused:
             raise self._post.refused[query.pair]
         task = self._posted.get(query.pair)
+        if task is None and query.pair in self._lost:
+            raise SerpError(LOST)
         if task is None:
             raise NotYet
         heard = self._get(task)
@@ -119,8 +138,11 @@ class QueuedSource:
                 return _page(query, heard, task)
             case Action.GIVE_UP:
                 raise SourceRefused(f"DataForSEO refuses this account: {heard.reason}")
-            case Action.NOT_CHECKED | Action.POSTED:
+            case Action.NOT_CHECKED:
                 raise SerpError(heard.reason, cost=task.cost)
+            case Action.LOST | Action.RETRY | Action.WAIT if self._is_last:
+                self._stop = SourceAway(f"DataForSEO gives no page now: {heard.reason}.")
+                raise NotYet
         if not self._is_last:
             self.waiting += 1
             raise NotYet
@@ -137,19 +159,15 @@ class QueuedSource:
         unknown = any(one.task_id is None for one in self._posted.values())
         return self._looks[0] <= self._age and (unknown or not self._is_last)
 
-    def _list(self) -> dict[str, str | None]:
+    def _look(self) -> None:
+        """Learn what is ready, and by its tag the provider's id of what was posted without an answer."""
         heard = self._ask(READY, self._list_pace)
         if heard.action is Action.GIVE_UP:
             raise SourceRefused(f"DataForSEO refuses this account: {heard.reason}")
-        if heard.action is not Action.CHECKED or heard.task is None:
-            return {}
         try:
-            return ready_of(heard.task)
+            self._ready = ready_of(heard.task or {})
         except SerpError:  # a list that nobody can read tells nothing; the last look asks for each
-            return {}
-
-    def _find_lost(self) -> None:
-        """Learn the provider's id of those whose post was not answered."""
+            return
         ids = {tag: task_id for task_id, tag in self._ready.items() if tag}
         found = {pair: ids[str(one.id)] for pair, one in self._posted.items() if not one.task_id and str(one.id) in ids}
         self._ledger.note_tasks([Taken(self._posted[pair].id, task_id) for pair, task_id in found.items()])
@@ -158,12 +176,16 @@ class QueuedSource:
     def _get(self, task: Posted) -> Heard:
         """Ask for a page that may be ready."""
         listed = task.task_id in self._ready or len(self._ready) >= LISTED
-        if task.task_id is None or not (listed or self._is_last) or self._fruitless >= FRUITLESS:
+        if task.task_id is None or not (listed or self._is_last):
             return NOT_ASKED
+        if self._fruitless >= FRUITLESS:
+            return replace(NOT_ASKED, action=Action.LOST, reason=f"none of the last {FRUITLESS} was answered")
         heard = self._ask(GET + quote(task.task_id, safe=""), self._pace)
         answered = heard.action not in (Action.LOST, Action.RETRY, Action.WAIT)
         self._fruitless = 0 if answered else self._fruitless + 1
-        return heard
+        # Where others are found this one is missing, whatever the words: no reason to give the account up.
+        is_missing = heard.code == HTTPStatus.NOT_FOUND or heard.code // 100 == HTTPStatus.NOT_FOUND
+        return replace(heard, action=Action.NOT_READY) if is_missing else heard
 
     def _ask(self, path: str, pace: Pace) -> Heard:
         try:
@@ -173,6 +195,8 @@ class QueuedSource:
         return call(self._client, path, hear)
 
     def _fetch_live(self, query: SerpQuery, task: Posted) -> SerpResult:
+        if query.pair in self._lost:
+            raise SerpError(LOST, cost=task.cost)
         try:
             page = self._live.fetch(query)
         except BudgetSpent as spent:

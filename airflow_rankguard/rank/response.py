@@ -88,7 +88,10 @@ def posted_of(task: dict[str, Any]) -> tuple[str, str]:
 
     :raises SerpError: it does not say them, or says them in another shape.
     """
-    return _field(task, "id", str), _field(_field(task, "data", dict), "tag", str)
+    task_id = _field(task, "id", str)
+    if not task_id:
+        raise SerpError("wrong shape: id is ''")
+    return task_id, _field(_field(task, "data", dict), "tag", str)
 
 
 def ready_of(task: dict[str, Any]) -> dict[str, str | None]:
@@ -123,6 +126,7 @@ def page_of(task: dict[str, Any]) -> SerpResult:
             raise SerpError(f"wrong shape: {len(results)} results for one search")
         return SerpResult(
             device=device,
+            depth=_optional(task["data"], "depth", int),
             location_code=_field(results[0], "location_code", int),
             language_code=_field(results[0], "language_code", str),
             keyword=_keyword(_optional(results[0], "keyword", str) or keyword),

@@ -54,6 +54,7 @@ class SerpResult:
     :param keyword: what was searched, in its one spelling.
     :param location_code: where; None when the provider does not say.
     :param language_code: in which language; None when the provider does not say.
+    :param depth: how many results were looked at; None when the provider does not say.
     :param cost: in US dollars.
     """
 
@@ -61,6 +62,7 @@ class SerpResult:
     device: Device
     location_code: int | None = None
     language_code: str | None = None
+    depth: int | None = None
     items: tuple[SerpItem, ...] = ()
     cost: Decimal = Decimal(0)
 
@@ -71,6 +73,7 @@ class SerpResult:
             ("device", self.device, query.device),
             ("location", self.location_code, query.location_code),
             ("language", self.language_code, query.language_code),
+            ("depth", self.depth, query.depth),
         )
         return ", ".join(f"{name} {mine}" for name, mine, asked in told if mine not in (None, asked))
 

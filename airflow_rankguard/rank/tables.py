@@ -139,6 +139,21 @@ rank_runs = Table(
 )
 Index("rank_runs_finished", rank_runs.c.config_id, rank_runs.c.finished_at)
 
+# The tasks of one run that check some of its keywords each. What `rank_runs` says of the whole are the sums.
+rank_parts = Table(
+    "rank_parts",
+    metadata,
+    Column("guarded_run_id", Uuid, nullable=False),
+    Column("part", Text, nullable=False),
+    Column("total", Integer, nullable=False),
+    Column("checked", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("cost", Cost, nullable=False),
+    Column("finished_at", UtcDateTime),
+    PrimaryKeyConstraint("guarded_run_id", "part", name="rank_parts_pkey"),
+    ForeignKeyConstraint(["guarded_run_id"], ["rank_runs.guarded_run_id"], name="rank_parts_run"),
+)
+
 rank_snapshots = Table(
     "rank_snapshots",
     metadata,

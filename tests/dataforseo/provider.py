@@ -11,7 +11,7 @@ from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from typing import Any
-from urllib.parse import unquote_plus
+from urllib.parse import unquote, unquote_plus
 
 PATH = "/v3/serp/google/organic/live/advanced"
 POST = "/v3/serp/google/organic/task_post"
@@ -190,7 +190,7 @@ class Provider:
         elif path == READY:
             self.queue.list(call)
         elif path.startswith(GET):
-            self.queue.give(call, path.removeprefix(GET))
+            self.queue.give(call, unquote(path.removeprefix(GET)))
         elif path != PATH:
             call.send(envelope(None, code=40402, words="Invalid Path."), 404)
         elif len(call.searches) > 1:

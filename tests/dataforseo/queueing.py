@@ -12,7 +12,6 @@ from airflow_rankguard.guard.values import Life
 from airflow_rankguard.hooks.dataforseo import DataForSeoHook
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.check import Summary, check, queries_of
-from airflow_rankguard.rank.hearing import LOST
 from airflow_rankguard.rank.keywords import Keyword
 from airflow_rankguard.rank.spending import Spending
 from airflow_rankguard.rank.tables import rank_spendings
@@ -66,12 +65,11 @@ class Queueing:
     def look(self) -> Summary:
         """One try, or one return of it."""
         keywords, spending = self.keywords(), self.spending
-        lost = dict.fromkeys(spending.lost(), LOST)
         known = {pair: row.reason for pair, row in self.rows.items()}
-        todo = [query for query in queries_of(self.shop, keywords) if query.pair not in known | lost]
+        todo = [query for query in queries_of(self.shop, keywords) if query.pair not in known]
         with self.hook.open_queue(spending, Database(self.engine), assert_held=self.assert_held, looks=LOOKS) as queue:
-            queue.begin(todo)
-            summary = check(self.shop, keywords, queue, self.write, done=lost | known, spent=self.cost, batch=1)
+            queue.begin(todo, spending.lost())
+            summary = check(self.shop, keywords, queue, self.write, done=known, spent=self.cost, batch=1)
             self.waits.append(queue.next_look())
             return replace(summary, waiting=queue.waiting, stopped=summary.stopped or queue.stopped)
 

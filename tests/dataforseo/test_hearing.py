@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_rankguard.rank.hearing import Action, action_of, hear
+from airflow_rankguard.rank.hearing import Action, action_of, hear, hear_each
 from airflow_rankguard.rank.searching import LIVE_PRICE, QUEUED_PRICE, post_of, price_of
 from tests.dataforseo.conftest import query
 from tests.dataforseo.provider import envelope
@@ -133,3 +133,12 @@ def test_an_answer_that_found_nothing_needs_a_task() -> None:
     """The provider says it of a search; said of the whole answer there is nothing to read."""
     heard = hear(200, json.dumps(envelope(None, code=40102, words="No Search Results.")).encode())
     assert (heard.action, heard.reason) == (Action.NOT_CHECKED, "40102 No Search Results.")
+
+
+def test_one_of_many_that_nobody_can_read_spoils_no_other() -> None:
+    """What became of it is unknown; the others are heard as they are."""
+    tasks: list[dict[str, Any]] = [{"status_code": 20100, "cost": 0.0006}, {"cost": 0.0006}, {"status_code": "20100"}]
+    heard = hear_each(200, json.dumps(envelope(tasks)).encode())
+    assert isinstance(heard, tuple)
+    assert [one.action for one in heard] == [Action.POSTED, Action.LOST, Action.LOST]
+    assert [one.cost for one in heard] == [Decimal("0.0006"), None, None]

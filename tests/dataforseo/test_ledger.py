@@ -11,7 +11,7 @@ from airflow_rankguard.guard.database import Database
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.check import Summary, check
 from airflow_rankguard.rank.dataforseo import DataForSeoSource
-from airflow_rankguard.rank.errors import SourceStopped
+from airflow_rankguard.rank.errors import BudgetSpent
 from airflow_rankguard.rank.rate import Rate
 from airflow_rankguard.rank.spending import Spending
 from airflow_rankguard.rank.values import Pair, Progress, RankConfig, Snapshot
@@ -74,7 +74,7 @@ def test_tries_share_a_ceiling(paying: Paying, provider: Provider) -> None:
     """Each stops where the next call could pass it, and a raised one lets the rest through; nothing is paid twice."""
     ceiling = PRICE + MOST
     first, second = paying.check(ceiling), paying.check(ceiling)
-    assert type(first.stopped) is type(second.stopped) is SourceStopped
+    assert type(first.stopped) is type(second.stopped) is BudgetSpent
     assert "1 not asked: 0.004 USD of at most 0.0055 USD are spent" in str(second)
     assert first.progress == second.progress == Progress(total=3, checked=2, cost=2 * PRICE)
     assert paying.check(Decimal(1)).stopped is None

@@ -12,7 +12,7 @@ import pytest
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
-from sqlalchemy import Engine, select, update
+from sqlalchemy import Engine, func, select, update
 
 from airflow_rankguard import fence
 from airflow_rankguard.fence import CurrentGuard
@@ -25,12 +25,12 @@ from airflow_rankguard.rank import calling, store
 from airflow_rankguard.rank.hearing import LOST
 from airflow_rankguard.rank.schedule import Schedule
 from airflow_rankguard.rank.spending import Spending
-from airflow_rankguard.rank.tables import rank_runs, rank_spendings
+from airflow_rankguard.rank.tables import rank_runs, rank_snapshots, rank_spendings
 from airflow_rankguard.rank.values import Device, RankConfig
 from tests.answers import Answers
 from tests.databases import Database
 from tests.dataforseo.conftest import Connect
-from tests.dataforseo.provider import Provider, failed, http, refused
+from tests.dataforseo.provider import Call, Provider, failed, http, refused
 from tests.guard.stage import Stage, key
 
 pytestmark = pytest.mark.backends("sqlite")
@@ -74,11 +74,22 @@ def run(stage: Stage, database: Database, connect: Connect, shop: RankConfig, mo
     return made
 
 
+def lose(stage: Stage, shop: RankConfig, text: str) -> None:
+    """An earlier try was killed while it waited for the answer to a live search."""
+    seen = stage.guard.look(key())
+    assert seen
+    with stage.engine.begin() as connection:
+        (keyword,) = [one for one in store.list_keywords(connection, shop.id) if one.text == text]
+    guarded = GuardDatabase(stage.engine)
+    Spending(guarded, seen.run.id, shop.id, Decimal(1)).reserve(keyword.id, Device.DESKTOP, Decimal("0.0035"))
+
+
 def test_every_keyword_is_paid_for_once(run: Run, provider: Provider) -> None:
     """A first try checks all; a second one, such as after a lost answer, finds everything there and pays nothing."""
     told = run(max_cost="1")
     assert (told["checked"], told["failed"], told["stopped"], told["cost"]) == (3, 0, None, "0.006000")
-    assert run(max_cost="1")["checked"] == 3
+    again = run(max_cost="1")
+    assert (again["checked"], again["cost"]) == (3, "0.006000")
     assert provider.paid == {(keyword, "desktop"): 1 for keyword in KEYWORDS}
 
 
@@ -116,12 +127,7 @@ def test_a_search_of_which_nobody_knows_what_became_is_not_paid_for_again(
     run: Run, stage: Stage, shop: RankConfig, provider: Provider
 ) -> None:
     """An earlier try was killed while it waited for the answer: its keyword is not checked, with that reason."""
-    seen = stage.guard.look(key())
-    assert seen
-    with stage.engine.begin() as connection:
-        first, *_ = store.list_keywords(connection, shop.id)
-    guarded = GuardDatabase(stage.engine)
-    Spending(guarded, seen.run.id, shop.id, Decimal(1)).reserve(first.id, Device.DESKTOP, Decimal("0.0035"))
+    lose(stage, shop, "a")
     told = run(max_cost="1")
     assert (told["checked"], told["failures"]) == (2, [f"a on desktop: {LOST}"])
     assert provider.paid == {("b", "desktop"): 1, ("c", "desktop"): 1}
@@ -246,7 +252,41 @@ def test_a_provider_that_takes_no_post_fails_for_a_retry(run: Run, provider: Pro
         run(max_cost="1", mode="queued")
 
 
+def test_what_is_done_is_not_posted_again(run: Run, provider: Provider) -> None:
+    """A retry in the queue posts what an earlier try has not searched live."""
+    run(max_cost="1", keyword_ids=[1, 2])
+    with pytest.raises(TaskDeferred):
+        run(max_cost="1", mode="queued")
+    assert [search["keyword"] for post in provider.queue.posts for search in post] == ["c"]
+
+
+def test_a_lost_search_is_not_posted(run: Run, stage: Stage, shop: RankConfig, provider: Provider) -> None:
+    """A live search of it may have been paid for; it is not checked, with that reason."""
+    lose(stage, shop, "a")
+    with pytest.raises(TaskDeferred):
+        run(max_cost="1", mode="queued")
+    assert [search["keyword"] for post in provider.queue.posts for search in post] == ["b", "c"]
+    pass_time(stage.engine, 4)
+    assert run(max_cost="1", mode="queued")["failures"] == [f"a on desktop: {LOST}"]
+
+
+def test_what_was_posted_in_another_mode_is_not_paid_for_again(run: Run, stage: Stage, provider: Provider) -> None:
+    """The DAG was changed between two tries."""
+    with pytest.raises(TaskDeferred):
+        run(max_cost="1", mode="queued")
+    pass_time(stage.engine, 4)
+    assert run(max_cost="1", mode="live")["checked"] == 3
+    assert (len(provider.queue.posts), provider.calls) == (1, [])
+
+
 # Some of the keywords.
+
+
+def test_a_lost_search_of_other_keywords_is_not_of_this_check(run: Run, stage: Stage, shop: RankConfig) -> None:
+    """It counts where it is asked for."""
+    lose(stage, shop, "a")
+    told = run(max_cost="1", keyword_ids=[2, 3])
+    assert (told["total"], told["checked"], told["failures"]) == (2, 2, [])
 
 
 @pytest.mark.parametrize("told", [[1, 3], (3, 1), "1, 3", "[1, 3]", "3,1"])
@@ -263,7 +303,17 @@ def test_all_of_the_keywords(run: Run, told: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "wrong"), [([1, 99], "has no keywords 99 in use"), ("a", "not 'a'"), ("1;2", "not '1;2'"), (5, "not 5")]
+    ("told", "wrong"),
+    [
+        ([1, 99], "has no keywords 99 in use"),
+        ("a", "not 'a'"),
+        ("1;2", "not '1;2'"),
+        (5, "not 5"),
+        ([], "not \\[\\]"),
+        ("[]", "not '\\[\\]'"),
+        ([1.9], "not \\[1.9\\]"),
+        ([True], "not \\[True\\]"),
+    ],
 )
 def test_keywords_that_there_are_not_are_refused(
     run: Run, stage: Stage, provider: Provider, told: Any, wrong: str
@@ -302,3 +352,39 @@ def reclaimed(stage: Stage) -> GuardedRun:
     stage.held("r2")
     (run,) = [one for one in stage.guard.runs(Wanted()) if one.id == seen.run.id]
     return run
+
+
+# Without the key.
+
+
+def replaced(stage: Stage) -> None:
+    """Somebody else takes the key, sure that this process is dead."""
+    seen = stage.guard.look(key())
+    assert seen
+    stage.guard.force_release(seen.run.id, stage.answers, reason="dead", by="test", now=True)
+    stage.held("r2")
+
+
+def test_whoever_lost_the_key_begins_nothing(run: Run, stage: Stage, provider: Provider) -> None:
+    """It fails for good, and leaves no record of a check."""
+    replaced(stage)
+    with pytest.raises(AirflowFailException, match="lost"):
+        run(max_cost="1")
+    with stage.engine.begin() as connection:
+        assert connection.execute(select(rank_runs)).first() is None
+    assert not provider.calls
+
+
+def test_whoever_lost_the_key_writes_nothing(run: Run, stage: Stage, provider: Provider) -> None:
+    """Not even the page that it was waiting for when it was replaced."""
+
+    def lost(call: Call) -> None:
+        replaced(stage)
+        call.pay()
+        call.send(call.answer())
+
+    provider.fails("b", lost)
+    with pytest.raises(AirflowFailException, match="lost"):
+        run(max_cost="1")
+    with stage.engine.begin() as connection:
+        assert connection.execute(select(func.count()).select_from(rank_snapshots)).scalar_one() == 1

@@ -1,6 +1,7 @@
 """A check through the provider's queue: posted once, fetched when it is ready, and never paid for twice."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -8,7 +9,7 @@ from sqlalchemy import Engine
 
 from airflow_rankguard.guard.errors import GuardLost
 from airflow_rankguard.rank import calling, queued
-from airflow_rankguard.rank.errors import SourceAway, SourceRefused
+from airflow_rankguard.rank.errors import SourceAway, SourceRefused, SourceStopped
 from airflow_rankguard.rank.hearing import LOST
 from airflow_rankguard.rank.values import Device, RankConfig
 from tests.dataforseo.conftest import Connect
@@ -151,6 +152,13 @@ def test_posts_come_back_in_any_order(check: Queueing, provider: Provider) -> No
     assert check.reasons() == ALL
 
 
+def stopped(check: Queueing, kind: type[SourceStopped]) -> str:
+    """Look, and say why the check stopped."""
+    told = check.look().stopped
+    assert isinstance(told, kind)
+    return str(told)
+
+
 # What may have been posted is not posted again, and found by its tag.
 
 
@@ -214,8 +222,7 @@ def test_a_provider_that_answers_no_post_is_away(check: Queueing, provider: Prov
     """After three lost ones in a row; nothing more is posted, and a retry waits for the tags."""
     check.add(*(f"word {number}" for number in range(497)))
     provider.queue.post_faults.extend([http(500)] * 5)
-    with pytest.raises(SourceAway, match="answered none of the last 3 posts"):
-        check.look()
+    assert "answered none of the last 3 posts" in stopped(check, SourceAway)
     assert (len(provider.queue.posts), check.spent) == (3, 300 * MOST)
 
 
@@ -254,8 +261,7 @@ def test_only_what_was_not_taken_is_posted_again(check: Queueing, provider: Prov
 def test_a_provider_that_takes_no_post_is_away(check: Queueing, provider: Provider) -> None:
     """Nothing is reserved any more, and a retry posts it all."""
     provider.queue.post_faults.extend([http(429)] * calling.TRIES)
-    with pytest.raises(SourceAway, match="takes no call now: HTTP 429"):
-        check.look()
+    assert "takes no call now: HTTP 429" in stopped(check, SourceAway)
     assert check.spent == 0
     check.look()
     check.after(4)
@@ -266,8 +272,7 @@ def test_a_provider_that_takes_no_post_is_away(check: Queueing, provider: Provid
 def test_a_refused_account_ends_the_check(check: Queueing, provider: Provider, fault: Fault) -> None:
     """Nothing was paid for, and nothing is reserved any more."""
     provider.queue.post_faults.append(fault)
-    with pytest.raises(SourceRefused, match="refuses this account"):
-        check.look()
+    assert "refuses this account" in stopped(check, SourceRefused)
     assert (check.spent, len(provider.queue.posts)) == (Decimal(0), 1)
 
 
@@ -278,8 +283,7 @@ def test_an_account_that_is_empty_in_the_middle_ends_the_check(check: Queueing, 
         it["tasks"][2].update(status_code=40210, status_message="Insufficient Funds.", cost=0)
 
     provider.queue.post_faults.append(posted(empty))
-    with pytest.raises(SourceRefused, match="40210 Insufficient Funds"):
-        check.look()
+    assert "40210 Insufficient Funds" in stopped(check, SourceRefused)
     assert check.spent == 2 * PRICE
     check.look()
     check.after(4)
@@ -351,6 +355,7 @@ def test_a_provider_that_gives_no_page_is_asked_for_three(check: Queueing, provi
         (failed(40101, "Internal SE Server Error."), "40101 Internal SE Server Error."),
         (failed(40501, "Invalid Field."), "40501 Invalid Field."),
         (garbled(b"[]"), "wrong shape: the holder of status_code is []"),
+        (failed(20000), "wrong shape: result is None"),
     ],
 )
 def test_a_search_that_failed_has_its_reason(check: Queueing, provider: Provider, fault: Fault, reason: str) -> None:
@@ -388,11 +393,87 @@ def test_without_the_list_the_last_look_asks_for_each(check: Queueing, provider:
 def test_a_refused_account_ends_a_look(check: Queueing, provider: Provider) -> None:
     """Whether it asks for the list or for a page."""
     check.look()
+    check.pass_time(4)
     provider.queue.list_faults.append(http(401))
-    with pytest.raises(SourceRefused):
-        check.after(4)
+    stopped(check, SourceRefused)
     provider.queue.page_faults["b"].append(refused(40104))
-    assert isinstance(check.look().stopped, SourceRefused)
+    stopped(check, SourceRefused)
+
+
+def test_a_page_that_alone_is_missing_is_no_refusal(check: Queueing, provider: Provider) -> None:
+    """Of the account: the others are there."""
+    provider.queue.page_faults["b"].append(http(404))
+    provider.queue.page_faults["c"].append(failed(40400))
+    check.look()
+    check.after(15)
+    assert check.reasons() == ALL
+    assert provider.paid == {("b", "desktop"): 1, ("c", "desktop"): 1}
+
+
+@pytest.mark.parametrize("fault", [http(429), http(500), failed(50000), failed(40202), garbled(b"{"), cut, dropped])
+def test_a_page_that_is_lost_at_the_last_look_is_not_searched_live(
+    check: Queueing, provider: Provider, fault: Fault
+) -> None:
+    """It may be ready, so a retry asks once more; the others are fetched meanwhile."""
+    provider.queue.page_faults["b"].append(fault)
+    check.look()
+    check.pass_time(15)
+    assert "gives no page now" in stopped(check, SourceAway)
+    assert (check.reasons(), check.waits[-1]) == ({"a": None, "c": None}, None)
+    check.look()
+    assert (check.reasons(), provider.calls) == (ALL, [])
+
+
+def test_a_provider_that_gives_no_page_at_the_last_look_is_away(check: Queueing, provider: Provider) -> None:
+    """After three that were lost nothing more is asked for, and nothing is searched live."""
+    check.add("d", "e")
+    for keyword in "abc":
+        provider.queue.page_faults[keyword].append(http(500))
+    check.look()
+    check.pass_time(15)
+    assert "none of the last 3 was answered" in stopped(check, SourceAway)
+    check.look()
+    assert (check.reasons(), provider.calls) == (dict.fromkeys("abcde"), [])
+
+
+def test_what_is_ready_is_fetched_whatever_stops_the_post(check: Queueing, provider: Provider) -> None:
+    """It is paid for, and nobody may come again."""
+    check.look()
+    check.add("d")
+    provider.queue.post_faults.append(refused(40210))
+    check.pass_time(20)
+    stopped(check, SourceRefused)
+    assert check.reasons() == ALL
+
+
+def test_the_page_of_another_depth_is_not_taken(check: Queueing, provider: Provider) -> None:
+    """The config was changed after the post: what was not found in 20 results may be in 30."""
+    check.look()
+    check.shop = replace(check.shop, depth=30)
+    check.after(4)
+    assert check.reasons() == dict.fromkeys(KEYWORDS, "the answer is for depth 20")
+    assert len(provider.queue.posts) == 1
+
+
+def test_a_live_search_that_is_lost_is_not_made_again(check: Queueing, provider: Provider) -> None:
+    """A process died in it; the page of the queue still counts when it comes late."""
+    provider.queue.done = {"a", "b"}
+    check.look()
+    check.pass_time(15)
+    spending = check.spending
+    for keyword in check.keywords()[1:]:
+        spending.reserve(keyword.id, Device.DESKTOP, LIVE_MOST)
+    check.look()
+    assert (check.reasons(), provider.calls) == ({**ALL, "c": LOST}, [])
+
+
+def test_a_post_that_is_answered_twice_is_posted(check: Queueing, provider: Provider) -> None:
+    """Whatever the other answer says."""
+    twice = posted(lambda it: it["tasks"].append(it["tasks"][1] | {"status_code": 40202, "cost": 0}))
+    provider.queue.post_faults.append(twice)
+    check.look()
+    check.after(4)
+    assert (check.reasons(), len(provider.queue.posts), provider.queue.paid.total()) == (ALL, 1, 3)
 
 
 def test_a_full_list_says_nothing_about_what_it_leaves_out(

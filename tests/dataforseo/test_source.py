@@ -11,7 +11,7 @@ import pytest
 from airflow_rankguard.rank.calling import TRIES
 from airflow_rankguard.rank.check import check
 from airflow_rankguard.rank.dataforseo import DataForSeoSource
-from airflow_rankguard.rank.errors import RankError, SerpError, SourceAway, SourceRefused, SourceStopped
+from airflow_rankguard.rank.errors import BudgetSpent, RankError, SerpError, SourceAway, SourceRefused
 from airflow_rankguard.rank.values import Device, Position, Progress, RankConfig, Snapshot
 from tests.dataforseo.conftest import Purse, keywords, query
 from tests.dataforseo.provider import PRICE, Fault, Provider, failed, http
@@ -124,9 +124,9 @@ def test_at_the_ceiling_the_check_stops_asking(
     assert [call["keyword"] for call in provider.calls] == ["a", "b"]
     assert provider.due <= purse.ceiling
     assert book.progress == summary.progress == Progress(total=4, checked=2, cost=2 * MOST)
-    assert type(summary.stopped) is SourceStopped
+    assert type(summary.stopped) is BudgetSpent
     assert str(summary) == (
-        "2 of 4 checked for 0.004 USD, 2 not asked: The next call may cost 0.0020 USD, of 0.005 USD 0.004 are spent."
+        "2 of 4 checked for 0.004 USD, 2 not asked: The next call may cost 0.00200 USD, of 0.005 USD 0.004 are spent."
     )
 
 

@@ -1,6 +1,7 @@
 """The rank check's SQL, on both databases."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -18,7 +19,7 @@ from airflow_rankguard.rank.recorded import RecordedSource
 from airflow_rankguard.rank.report import build_report
 from airflow_rankguard.rank.store import Imported
 from airflow_rankguard.rank.tables import rank_runs, rank_snapshots
-from airflow_rankguard.rank.values import Device, Position, Progress, RankConfig, Snapshot
+from airflow_rankguard.rank.values import Device, Position, Progress, RankConfig, RankRun, Snapshot
 from tests.rank.conftest import RECORDINGS
 
 Stored = Callable[..., tuple[Keyword, ...]]
@@ -204,6 +205,61 @@ def test_costs_add_up(connection: Connection, stored: Stored, shop: RankConfig) 
         run_id = finished(connection, shop)
         store.write_snapshots(connection, run_id, shop.id, [], Progress(cost=Decimal(cost)))
     assert connection.scalar(select(func.sum(rank_runs.c.cost))) == Decimal("0.3")
+
+
+def test_a_run_is_the_sum_of_its_parts(connection: Connection, stored: Stored, shop: RankConfig) -> None:
+    """Tasks that check some of its keywords each: it is finished when all that have begun are."""
+    laptop, tv = stored("laptop", "tv")
+    run_id = uuid4()
+
+    def write(part: str, keyword: Keyword, progress: Progress) -> RankRun:
+        store.write_snapshots(connection, run_id, shop.id, [snapshot(keyword)], progress, part)
+        if not progress.open:
+            store.finish_run(connection, run_id, part)
+        run = store.get_run(connection, run_id)
+        assert run
+        return run
+
+    store.begin_run(connection, run_id, shop.id, 1, "a")
+    assert store.begin_run(connection, run_id, shop.id, 1, "b").finished_at is None
+    first = write("a", laptop, Progress(total=1, checked=1, cost=Decimal("0.1")))
+    assert (first.progress, first.finished_at) == (Progress(total=1, checked=1, cost=Decimal("0.1")), None)
+    assert not write("b", tv, Progress(total=2, checked=1, cost=Decimal("0.2"))).finished_at
+    own = store.begin_run(connection, run_id, shop.id, 2, "b").progress
+    assert own == Progress(total=2, checked=1, cost=Decimal("0.2"))
+    whole = write("b", tv, Progress(total=2, checked=1, failed=1, cost=Decimal("0.2")))
+    assert whole.progress == Progress(total=3, checked=2, failed=1, cost=Decimal("0.3"))
+    assert whole.finished_at
+    assert store.begin_run(connection, run_id, shop.id, 2, "a").finished_at == whole.finished_at
+    assert store.begin_run(connection, run_id, shop.id, 2, "c").finished_at is None
+
+
+@pytest.mark.backends("postgres")
+def test_parts_that_write_at_once_add_up(rank_engine: Engine, shop: RankConfig) -> None:
+    """Who waited for another's write counts it."""
+    run_id = uuid4()
+    with rank_engine.begin() as connection:
+        store.add_config(connection, shop)
+        for part in "ab":
+            store.begin_run(connection, run_id, shop.id, 1, part)
+    one = Progress(total=1, checked=1)
+    with ThreadPoolExecutor(1) as pool, rank_engine.begin() as connection:
+        store.write_snapshots(connection, run_id, shop.id, [], one, "a")
+        other = pool.submit(write_alone, rank_engine, run_id, shop.id, one)
+        with pytest.raises(TimeoutError):
+            other.result(0.5)
+        connection.commit()
+        other.result(30)
+    with rank_engine.begin() as connection:
+        run = store.get_run(connection, run_id)
+    assert run
+    assert run.progress == Progress(total=2, checked=2)
+
+
+def write_alone(engine: Engine, run_id: UUID, config_id: str, progress: Progress) -> None:
+    """Write a part's progress in a transaction of its own."""
+    with engine.begin() as connection:
+        store.write_snapshots(connection, run_id, config_id, [], progress, "b")
 
 
 def test_a_report_compares_the_last_two_measurements(connection: Connection, stored: Stored, shop: RankConfig) -> None:
