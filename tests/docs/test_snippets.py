@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -16,8 +17,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 def blocks(language: str) -> list[tuple[str, str]]:
     """The fenced blocks of a language, each with the name of its page."""
-    fence = re.compile(rf"^```{language}\n(.*?)^```", re.MULTILINE | re.DOTALL)
-    return [(page.name, block) for page in PAGES for block in fence.findall(page.read_text())]
+    fence = re.compile(rf"^[ ]*```{language}(?: [^\n]*)?\n(.*?)^[ ]*```", re.MULTILINE | re.DOTALL)
+    return [(page.name, dedent(block)) for page in PAGES for block in fence.findall(page.read_text())]
 
 
 @pytest.mark.parametrize(("page", "code"), blocks("python"))
@@ -35,8 +36,9 @@ def test_python_runs(page: str, code: str, tmp_path: Path) -> None:
 
 def commands() -> list[tuple[str, str]]:
     """The rankguard command lines of all pages."""
-    lines = ((page, line.partition("#")[0].strip()) for page, block in blocks("sh") for line in block.splitlines())
-    return [(page, line) for page, line in lines if line.startswith("rankguard ")]
+    variables = re.compile(r"^(?:\w+=(?:'[^']*'|\S*) )+(?=rankguard )")
+    lines = ((page, variables.sub("", line)) for page, block in blocks("sh") for line in block.splitlines())
+    return [(page, line.partition("#")[0].strip()) for page, line in lines if line.startswith("rankguard ")]
 
 
 @pytest.mark.parametrize(("page", "line"), commands())
@@ -51,7 +53,9 @@ def test_commands_are_understood(page: str, line: str) -> None:
 def test_the_verbs_exist() -> None:
     """Each `make` verb that a page names is in the Makefile."""
     makefile = (ROOT / "Makefile").read_text()
-    named = {verb for _, block in blocks("sh") for verb in re.findall(r"^make ([a-z-]+)", block, re.MULTILINE)}
+    named = {
+        verb for _, block in blocks("sh") for verb in re.findall(r"^(?:\w+=\S* )*make ([a-z-]+)", block, re.MULTILINE)
+    }
     assert {"demo", "test"} <= named
     assert all(re.search(rf"^{verb}:", makefile, re.MULTILINE) for verb in named)
 
