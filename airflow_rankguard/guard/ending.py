@@ -75,7 +75,15 @@ def force(database: Database, run_id: UUID, ask: AskAirflow, reason: str, by: st
         ended = _end_over(database, closed, ending, patience)
     else:
         ended = finish(database, closed.id, closed.token, ask, ending, patience)
-    return Ended(run=ended) if ended else _unchanged(database, database.look(looks.run, run_id))
+    return Ended(run=ended) if ended else _forced_by_others(database, closed)
+
+
+def _forced_by_others(database: Database, closed: GuardedRun) -> Ended | Unchanged:
+    """Whoever came while those inside were waited for may have ended the run, as was decided here."""
+    seen = database.look(looks.run, closed.id)
+    if seen is not None and (seen.run.token, seen.run.cause, seen.run.active) == (closed.token, Cause.FORCED, False):
+        return Ended(run=seen.run)
+    return _unchanged(database, seen)
 
 
 def _close_by_force(

@@ -35,6 +35,21 @@ def test_a_forced_release_waits_for_those_inside(stage: Stage) -> None:
     assert stage.happened(run) == [("forced", "ada"), ("refused", "r2")]
 
 
+def test_whoever_ends_the_run_meanwhile_ends_it_as_forced(stage: Stage) -> None:
+    """Its own release came while those inside were waited for: the person's wish is done, and told so."""
+    run = stage.held()
+    work = stage.enter()
+
+    def leave_and_release() -> None:
+        stage.guard.leave(work.presence)
+        stage.release(run)
+
+    stage.meanwhile.append(leave_and_release)
+    freed = stage.force(run)
+    assert isinstance(freed, Ended)
+    assert (freed.run.id, freed.run.cause, freed.run.status) == (run.id, Cause.FORCED, Status.FAILED)
+
+
 def test_a_forced_release_does_not_outlast_its_patience(stage: Stage) -> None:
     """Somebody stays inside: the person is told who, and the doors stay closed."""
     run = stage.held("r1")
