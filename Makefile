@@ -7,6 +7,8 @@ PYTEST_ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CELERY := $(VENV)/.celery-installed
+BROWSER := $(VENV)/.browser-installed
+DOCS := $(VENV)/.docs-installed
 SOURCES := $(patsubst %/__init__.py,%,$(wildcard */__init__.py)) $(wildcard dags/*.py)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 # Tests on a running Airflow share it, one after the other.
@@ -20,7 +22,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --disable-pip-version
 SUPPORTED := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-system test-celery test-airflow test-waiting test-watcher test-races test-quarter test-lifecycle test-lifecycle-full test-core test-parse test-matrix lint format bench-wake-up mutants clean
+.PHONY: help demo up down test test-system test-celery test-browser test-airflow test-waiting test-watcher test-races test-quarter test-rate test-lifecycle test-lifecycle-full test-core test-parse test-matrix lint docs format bench-wake-up mutants clean
 
 help: ## print these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,7 +37,7 @@ down: $(STAMP) ## end what `make up` has opened
 	@$(BIN)/python -m demo down
 
 test: $(STAMP) ## the tests that need pip only, on SQLite and PostgreSQL
-	@$(PYTEST) -m "not system and not quarter and not celery and not lifecycle" --ignore=tests/waiting
+	@$(PYTEST) -m "not system and not quarter and not rate and not celery and not browser and not lifecycle" --ignore=tests/waiting
 
 test-system: $(STAMP) ## the tests that need Debian packages (installs them, as root)
 	@command -v pgbouncer >/dev/null || \
@@ -48,6 +50,13 @@ test-celery: $(CELERY) ## two schedulers and two Celery workers (installs Debian
 	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends redis-server >/dev/null; } || \
 	  { echo "make test-celery needs redis-server: install it, or run this as root on Debian." >&2; exit 1; }
 	@$(ALONE) tests/celery
+
+# Inter is the font that Airflow's UI asks for.
+test-browser: $(BROWSER) ## the page in a browser on a running Airflow (installs Debian's chromium, as root)
+	@command -v chromium >/dev/null || \
+	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends chromium fonts-inter >/dev/null; } || \
+	  { echo "make test-browser needs chromium: install it, or run this as root on Debian." >&2; exit 1; }
+	@$(ALONE) -m browser tests/browser
 
 WAITING := tests/waiting tests/airflow/test_waiting.py
 test-airflow: $(STAMP) ## the tests that need a running Airflow (they start one), but for the next two
@@ -64,6 +73,9 @@ test-races: $(STAMP) ## the races of `make test` with four times as many rounds:
 
 test-quarter: $(STAMP) ## a simulated quarter of a thousand schedules, with eight processes that claim and die
 	@$(PYTEST) -m quarter
+
+test-rate: $(STAMP) ## ten thousand paid calls of eight processes, counted in every minute (ten minutes of one core)
+	@$(ALONE) -rP -m rate tests/rate
 
 test-lifecycle: $(STAMP) ## every way in which Airflow ends a run, with a table of what it took
 	@$(ALONE) tests/lifecycle
@@ -88,6 +100,10 @@ lint: $(STAMP) ## format, style, types and the direction of imports
 	@$(BIN)/mypy $(SOURCES)
 	@$(BIN)/lint-imports
 
+# Strict: what MkDocs would warn of fails. It counts no warning that it is told not to print.
+docs: $(DOCS) ## the documentation as a site in the folder site; every link and anchor is checked
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
 format: $(STAMP) ## put every file into the one format
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
@@ -100,7 +116,7 @@ mutants: $(STAMP) ## take out one guard line at a time: the tests must notice
 
 clean: ## remove the virtual environment and what the tools left
 	@test ! -e .demo/up.lock || $(BIN)/python -m demo down
-	@rm -rf $(VENV) build dist *.egg-info .demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf $(VENV) build dist *.egg-info .demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache site
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip is the last thing that venv writes, so a broken-off start is taken up again.
@@ -119,4 +135,12 @@ $(STAMP): pyproject.toml constraints.txt | $(BIN)/pip
 
 $(CELERY): $(STAMP)
 	@$(PIP_INSTALL) -e '.[celery]'
+	@touch $@
+
+$(BROWSER): $(STAMP)
+	@$(PIP_INSTALL) -e '.[browser]'
+	@touch $@
+
+$(DOCS): $(STAMP)
+	@$(PIP_INSTALL) -e '.[docs]'
 	@touch $@
