@@ -45,6 +45,7 @@ LISTED = 1000
 LISTS_PER_MINUTE = 20
 """How often an account may ask for that list (updates.dataforseo.com/publications/new-limits-tasks-ready)."""
 
+NO_ANSWER = (Action.LOST, Action.RETRY, Action.WAIT)
 NOT_ASKED = Heard(action=Action.NOT_READY, reason="not asked for", cost=Decimal(0))
 
 
@@ -140,11 +141,12 @@ class QueuedSource:
                 raise SourceRefused(f"DataForSEO refuses this account: {heard.reason}")
             case Action.NOT_CHECKED:
                 raise SerpError(heard.reason, cost=task.cost)
-            case Action.LOST | Action.RETRY | Action.WAIT if self._is_last:
-                self._stop = SourceAway(f"DataForSEO gives no page now: {heard.reason}.")
-                raise NotYet
         if not self._is_last:
             self.waiting += 1
+            raise NotYet
+        if heard.action in NO_ANSWER:
+            self._stop = SourceAway(f"DataForSEO gives no page now: {heard.reason}.")
+        if heard.action in NO_ANSWER or (task.task_id is None and self._stop):
             raise NotYet
         if task.task_id is None:
             raise SerpError(LOST, cost=task.cost)
@@ -164,6 +166,8 @@ class QueuedSource:
         heard = self._ask(READY, self._list_pace)
         if heard.action is Action.GIVE_UP:
             raise SourceRefused(f"DataForSEO refuses this account: {heard.reason}")
+        if heard.action in NO_ANSWER and self._is_last:
+            raise SourceAway(f"DataForSEO does not say what is ready: {heard.reason}.")
         try:
             self._ready = ready_of(heard.task or {})
         except SerpError:  # a list that nobody can read tells nothing; the last look asks for each
@@ -181,8 +185,7 @@ class QueuedSource:
         if self._fruitless >= FRUITLESS:
             return replace(NOT_ASKED, action=Action.LOST, reason=f"none of the last {FRUITLESS} was answered")
         heard = self._ask(GET + quote(task.task_id, safe=""), self._pace)
-        answered = heard.action not in (Action.LOST, Action.RETRY, Action.WAIT)
-        self._fruitless = 0 if answered else self._fruitless + 1
+        self._fruitless = self._fruitless + 1 if heard.action in NO_ANSWER else 0
         # Where others are found this one is missing, whatever the words: no reason to give the account up.
         is_missing = heard.code == HTTPStatus.NOT_FOUND or heard.code // 100 == HTTPStatus.NOT_FOUND
         return replace(heard, action=Action.NOT_READY) if is_missing else heard

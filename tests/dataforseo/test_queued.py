@@ -208,6 +208,18 @@ def test_a_post_whose_answer_is_lost_is_found_when_it_is_ready(check: Queueing, 
     assert check.spent >= 3 * PRICE
 
 
+def test_without_the_list_at_the_last_look_nothing_is_given_up(check: Queueing, provider: Provider) -> None:
+    """The search whose post was not answered may stand on it: a retry asks once more."""
+    provider.queue.post_faults.append(LOSSES["cut"])
+    check.look()
+    check.pass_time(15)
+    provider.queue.list_faults.append(http(500))
+    assert "does not say what is ready" in stopped(check, SourceAway)
+    assert check.reasons() == {}
+    check.look()
+    assert (check.reasons(), provider.calls) == (ALL, [])
+
+
 def test_a_post_that_nobody_heard_of_is_not_checked(check: Queueing, provider: Provider) -> None:
     """At the last look, and it counts in full: it may have been paid for."""
     provider.queue.post_faults.append(http(502))
