@@ -144,13 +144,7 @@ class QueuedSource:
         if not self._is_last:
             self.waiting += 1
             raise NotYet
-        if heard.action in NO_ANSWER:
-            self._stop = SourceAway(f"DataForSEO gives no page now: {heard.reason}.")
-        if heard.action in NO_ANSWER or (task.task_id is None and self._stop):
-            raise NotYet
-        if task.task_id is None:
-            raise SerpError(LOST, cost=task.cost)
-        return self._fetch_live(query, task)
+        return self._fetch_late(query, heard, task)
 
     @property
     def _is_last(self) -> bool:
@@ -196,6 +190,16 @@ class QueuedSource:
         except RankError as error:
             raise SourceAway(str(error)) from error
         return call(self._client, path, hear)
+
+    def _fetch_late(self, query: SerpQuery, heard: Heard, task: Posted) -> SerpResult:
+        """At the last look: what may be ready is for a retry, what cannot be found is lost, the rest is searched live."""
+        if heard.action in NO_ANSWER:
+            self._stop = SourceAway(f"DataForSEO gives no page now: {heard.reason}.")
+        if heard.action in NO_ANSWER or (task.task_id is None and self._stop):
+            raise NotYet
+        if task.task_id is None:
+            raise SerpError(LOST, cost=task.cost)
+        return self._fetch_live(query, task)
 
     def _fetch_live(self, query: SerpQuery, task: Posted) -> SerpResult:
         if query.pair in self._lost:

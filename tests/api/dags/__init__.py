@@ -1,0 +1,1 @@
+"""DAGs that the API's tests ask about and start."""
