@@ -192,7 +192,7 @@ class QueuedSource:
         return call(self._client, path, hear)
 
     def _fetch_late(self, query: SerpQuery, heard: Heard, task: Posted) -> SerpResult:
-        """At the last look: what may be ready is for a retry, what cannot be found is lost, the rest is searched live."""
+        """At the last look: what may be ready is for a retry, what nobody finds is lost, the rest is searched live."""
         if heard.action in NO_ANSWER:
             self._stop = SourceAway(f"DataForSEO gives no page now: {heard.reason}.")
         if heard.action in NO_ANSWER or (task.task_id is None and self._stop):
