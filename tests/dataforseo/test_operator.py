@@ -19,7 +19,7 @@ from airflow_rankguard.fence import CurrentGuard
 from airflow_rankguard.guard.answers import RunState
 from airflow_rankguard.guard.database import Database as GuardDatabase
 from airflow_rankguard.guard.store.looks import Wanted
-from airflow_rankguard.guard.values import Cause, GuardedRun, Status
+from airflow_rankguard.guard.values import Cause, GuardedRun, Life, Member, Status
 from airflow_rankguard.operators.rank_check import RankCheckOperator
 from airflow_rankguard.rank import calling, store
 from airflow_rankguard.rank.hearing import LOST
@@ -31,7 +31,7 @@ from tests.answers import Answers
 from tests.databases import Database
 from tests.dataforseo.conftest import Connect
 from tests.dataforseo.provider import Call, Provider, failed, http, refused
-from tests.guard.stage import Stage, key
+from tests.guard.stage import Stage, key, owner
 
 pytestmark = pytest.mark.backends("sqlite")
 
@@ -282,6 +282,14 @@ def test_what_was_posted_in_another_mode_is_not_paid_for_again(run: Run, stage: 
 # Some of the keywords.
 
 
+def test_what_other_tasks_have_posted_changes_no_mode(run: Run, provider: Provider) -> None:
+    """A live check of other keywords is made at once."""
+    with pytest.raises(TaskDeferred):
+        run(max_cost="1", mode="queued", keyword_ids=[1])
+    assert run(max_cost="1", mode="live", keyword_ids=[2])["checked"] == 1
+    assert (len(provider.queue.posts), provider.paid) == (1, {("b", "desktop"): 1})
+
+
 def test_a_lost_search_of_other_keywords_is_not_of_this_check(run: Run, stage: Stage, shop: RankConfig) -> None:
     """It counts where it is asked for."""
     lose(stage, shop, "a")
@@ -342,6 +350,17 @@ def test_a_check_that_has_not_all_is_failed(run: Run, stage: Stage) -> None:
     """Its keys are free, and what it measured stays."""
     run(max_cost=ROOM_FOR_TWO)
     assert reclaimed(stage).status == Status.FAILED
+
+
+def test_a_mapped_check_that_has_all_says_nothing_of_the_others(run: Run, stage: Stage) -> None:
+    """Nobody knows in one of the tasks whether more of them are still to come."""
+    mapped = Member(task_id="check", map_index=0, try_number=1)
+    presence = stage.guard.enter(key(), owner(), Life(), mapped, stage.answers).presence
+    fence._inside[-1] = CurrentGuard(key=key(), token=presence.token, guard=stage.guard, presence=presence)
+    assert run(max_cost="1")["checked"] == 3
+    seen = stage.guard.look(key())
+    assert seen
+    assert seen.run.work_done_at is None
 
 
 def reclaimed(stage: Stage) -> GuardedRun:

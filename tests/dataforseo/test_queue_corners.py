@@ -260,10 +260,11 @@ def test_reservations_whose_answer_is_lost_are_made_once(
     "change",
     [
         lambda it: it["tasks"][1].update(id=7),
+        lambda it: it["tasks"][1].update(id=""),
         lambda it: it["tasks"][1].update(data={"tag": 7}),
         lambda it: it["tasks"][1].update(data=[]),
     ],
-    ids=["id", "tag", "data"],
+    ids=["id", "empty", "tag", "data"],
 )
 def test_an_id_or_a_tag_that_is_no_text_is_none(
     check: Queueing, provider: Provider, change: Callable[[Any], object]

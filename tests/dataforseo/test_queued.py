@@ -475,8 +475,9 @@ def test_a_live_search_that_is_lost_is_not_made_again(check: Queueing, provider:
     spending = check.spending
     for keyword in check.keywords()[1:]:
         spending.reserve(keyword.id, Device.DESKTOP, LIVE_MOST)
-    check.look()
+    summary = check.look()
     assert (check.reasons(), provider.calls) == ({**ALL, "c": LOST}, [])
+    assert summary.progress.cost == 3 * PRICE
 
 
 def test_a_post_that_is_answered_twice_is_posted(check: Queueing, provider: Provider) -> None:

@@ -120,7 +120,9 @@ def test_a_refused_start_names_the_holder(on_conflict: Any, supervisor: Supervis
             with pytest.raises(AirflowSkipException, match=r"^rank_check/42 is already running: DAG rank_check run r0"):
                 task.run()
         case "fail":
-            with pytest.raises(AirflowFailException, match=f"Nothing was started. .* rankguard release {holder.id} .*--even-if-alive"):
+            with pytest.raises(
+                AirflowFailException, match=f"Nothing was started. .* rankguard release {holder.id} .*--even-if-alive"
+            ):
                 task.run()
         case _:
             assert task.run() == told

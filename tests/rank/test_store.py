@@ -220,6 +220,7 @@ def test_a_run_is_the_sum_of_its_parts(connection: Connection, stored: Stored, s
         assert run
         return run
 
+    store.begin_run(connection, uuid4(), shop.id, 1, "of another run")
     store.begin_run(connection, run_id, shop.id, 1, "a")
     assert store.begin_run(connection, run_id, shop.id, 1, "b").finished_at is None
     first = write("a", laptop, Progress(total=1, checked=1, cost=Decimal("0.1")))
