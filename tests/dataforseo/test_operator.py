@@ -321,6 +321,7 @@ def test_all_of_the_keywords(run: Run, told: Any) -> None:
         ("[]", "not '\\[\\]'"),
         ([1.9], "not \\[1.9\\]"),
         ([True], "not \\[True\\]"),
+        ([1, 1.9], "not \\[1, 1.9\\]"),
     ],
 )
 def test_keywords_that_there_are_not_are_refused(

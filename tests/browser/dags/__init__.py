@@ -1,0 +1,1 @@
+"""DAGs whose guards the page shows."""
