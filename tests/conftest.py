@@ -20,6 +20,11 @@ from tests.databases import Database, Session
 BACKENDS = ("sqlite", "postgres")
 DEPLOYMENT = "test"
 
+# Before anything imports Airflow: the metadata database in its home is for one process's tests.
+if (WORKER := os.environ.get("PYTEST_XDIST_WORKER")) and "AIRFLOW_HOME" in os.environ:
+    os.environ["AIRFLOW_HOME"] = str(Path(os.environ["AIRFLOW_HOME"], WORKER))
+    Path(os.environ["AIRFLOW_HOME"]).mkdir(parents=True, exist_ok=True)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--forbid-skips", action="store_true", help="a skipped test fails the session")

@@ -28,7 +28,7 @@ def ask(owner: Owner) -> Answer:
     """Ask about one DagRun. What goes wrong is for the log: the answer's words are shown."""
     try:
         return ask_metadata(owner)
-    except Exception:
+    except Exception:  # whatever it was: of whom nobody knows anything may be alive
         log.exception("Rank Guard could not ask Airflow's database about %s.", owner)
         return SILENT
 
@@ -38,7 +38,7 @@ def ask_about(owners: Sequence[Owner]) -> AskAirflow:
     names = sorted({(owner.dag_id, owner.run_id) for owner in owners})
     try:
         answers = _answers(names) if names else {}
-    except Exception:
+    except Exception:  # likewise
         log.exception("Rank Guard could not ask Airflow's database about a page of runs.")
         return lambda _: SILENT
     return lambda owner: answers.get((owner.dag_id, owner.run_id), MISSING)

@@ -167,16 +167,15 @@ class RankCheckOperator(BaseOperator):
         ceiling = checking.ceiling if self.max_cost in (None, "") else _usd(self.max_cost)
         provider, ledger = DataForSeoHook(str(self.dataforseo_conn_id)), Database(hook.engine, hook.timings)
         spending = Spending(ledger, checking.run_id, checking.config.id, ceiling)
-        lost, held = spending.lost(), checking.guard.assert_held
+        todo, lost, held = checking.todo(), spending.lost(), checking.guard.assert_held
         price = QUEUED_PRICE if queued else LIVE_PRICE
-        most = sum((price_of(query, price) for query in checking.todo()), Decimal(0))
+        most = sum((price_of(query, price) for query in todo), Decimal(0))
         self.log.info(
             "%s: what is to do may cost %s USD, the ceiling is %s",
             self.config_id,
             most,
             "none" if ceiling is None else ceiling,
         )
-        todo = checking.todo()
         own = {query.pair for query in todo}
         # What was posted in another mode is fetched as well, and not paid for again.
         if not queued and not any(one.pair in own for one in spending.posted()):

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
 
-from airflow_rankguard.rank.errors import RankError, SourceAway
+from airflow_rankguard.rank.errors import RankError, SourceAway, SourceRefused
 from airflow_rankguard.rank.hearing import LOST, Action, Heard
 
 TRIES = 6
@@ -71,3 +71,8 @@ def call(
 def away(reason: str) -> SourceAway:
     """The provider took none of all tries."""
     return SourceAway(f"DataForSEO takes no call now: {reason} ({TRIES} tries).")
+
+
+def refused(reason: str) -> SourceRefused:
+    """The provider takes no call of this account before somebody acts."""
+    return SourceRefused(f"DataForSEO refuses this account: {reason}")

@@ -14,13 +14,12 @@ from typing import Generic, Protocol, TypeVar, assert_never
 
 import httpx
 
-from airflow_rankguard.rank.calling import FRUITLESS, TRIES, Again, away, call, tries
+from airflow_rankguard.rank.calling import FRUITLESS, TRIES, Again, away, call, refused, tries
 from airflow_rankguard.rank.errors import (
     BudgetSpent,
     RankError,
     SerpError,
     SourceAway,
-    SourceRefused,
     SourceStopped,
 )
 from airflow_rankguard.rank.hearing import Action, Heard, hear
@@ -157,6 +156,6 @@ def _result(heard: Heard, query: SerpQuery, cost: Decimal) -> SerpResult:
         case Action.WAIT:
             raise Again(away(heard.reason))
         case Action.GIVE_UP:
-            raise SourceRefused(f"DataForSEO refuses this account: {heard.reason}")
+            raise refused(heard.reason)
         case _:
             assert_never(heard.action)

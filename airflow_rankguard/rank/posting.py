@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from airflow_rankguard.rank.calling import FRUITLESS, Again, away, call, tries
-from airflow_rankguard.rank.errors import BudgetSpent, RankError, SerpError, SourceAway, SourceRefused
+from airflow_rankguard.rank.calling import FRUITLESS, Again, away, call, refused, tries
+from airflow_rankguard.rank.errors import BudgetSpent, RankError, SerpError, SourceAway
 from airflow_rankguard.rank.hearing import Action, Heard, hear_each
 from airflow_rankguard.rank.response import posted_of
 from airflow_rankguard.rank.searching import QUEUED_PRICE, post_of, price_of
@@ -113,7 +113,7 @@ class Post:
         if heard.cost == 0:
             self._give_back_unless_again(heard, waiting)
         if heard.action is Action.GIVE_UP:
-            raise SourceRefused(f"DataForSEO refuses this account: {heard.reason}")
+            raise refused(heard.reason)
         if heard.cost != 0:
             self._count_lost()
 
@@ -140,7 +140,7 @@ class Post:
             del waiting[tag]
         if refusals := [one for one in again.values() if one.action is Action.GIVE_UP]:
             self._give_back(waiting)
-            raise SourceRefused(f"DataForSEO refuses this account: {refusals[0].reason}")
+            raise refused(refusals[0].reason)
         for one in again.values():
             raise Again(away(one.reason))
 

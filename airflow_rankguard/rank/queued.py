@@ -14,14 +14,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from airflow_rankguard.rank.calling import FRUITLESS, call
+from airflow_rankguard.rank.calling import FRUITLESS, call, refused
 from airflow_rankguard.rank.errors import (
     BudgetSpent,
     NotYet,
     RankError,
     SerpError,
     SourceAway,
-    SourceRefused,
     SourceStopped,
 )
 from airflow_rankguard.rank.hearing import LOST, Action, Heard, hear
@@ -138,7 +137,7 @@ class QueuedSource:
             case Action.CHECKED:
                 return _page(query, heard, task)
             case Action.GIVE_UP:
-                raise SourceRefused(f"DataForSEO refuses this account: {heard.reason}")
+                raise refused(heard.reason)
             case Action.NOT_CHECKED:
                 raise SerpError(heard.reason, cost=task.cost)
         if not self._is_last:
@@ -159,7 +158,7 @@ class QueuedSource:
         """Learn what is ready, and by its tag the provider's id of what was posted without an answer."""
         heard = self._ask(READY, self._list_pace)
         if heard.action is Action.GIVE_UP:
-            raise SourceRefused(f"DataForSEO refuses this account: {heard.reason}")
+            raise refused(heard.reason)
         if heard.action in NO_ANSWER and self._is_last:
             raise SourceAway(f"DataForSEO does not say what is ready: {heard.reason}.")
         try:

@@ -9,14 +9,17 @@ from typing import Any
 import httpx
 import pytest
 from airflow.sdk import Connection
+from sqlalchemy import Engine
 
 from airflow_rankguard.hooks.dataforseo import DataForSeoHook
+from airflow_rankguard.rank import calling, queued
 from airflow_rankguard.rank.dataforseo import DataForSeoSource
 from airflow_rankguard.rank.errors import RankError
 from airflow_rankguard.rank.keywords import Keyword
 from airflow_rankguard.rank.serp import SerpQuery
 from airflow_rankguard.rank.values import Device, RankConfig
 from tests.dataforseo.provider import LOGIN, PASSWORD, Provider, served
+from tests.dataforseo.queueing import Queueing
 
 ANSWER_TIMEOUT = 3.0
 Connect = Callable[..., DataForSeoHook]
@@ -139,3 +142,13 @@ def source(client: httpx.Client, purse: Purse, waits: list[float]) -> DataForSeo
 def shop() -> RankConfig:
     """The demo's shop, on the desktop alone."""
     return RankConfig(id="shop-nl", domain="coolblue.nl", location_code=2528, language_code="nl", depth=20)
+
+
+@pytest.fixture
+def check(engine: Engine, shop: RankConfig, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> Queueing:
+    """A check of three keywords that is about to begin."""
+    monkeypatch.setattr(calling, "BACK_OFF", lambda _: 0)
+    monkeypatch.setattr(queued, "LISTS_PER_MINUTE", 2000)
+    check = Queueing(engine, shop, connect())
+    check.add("a", "b", "c")
+    return check

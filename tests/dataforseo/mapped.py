@@ -3,11 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 from decimal import Decimal
 from threading import Lock
 
-from sqlalchemy import Engine, delete, func, select, update
+from sqlalchemy import Engine, delete, func, select
 
 from airflow_rankguard.fence import CurrentGuard
 from airflow_rankguard.guard.database import Database
@@ -24,6 +23,7 @@ from airflow_rankguard.rank.values import Device, Pair, RankConfig
 from tests.answers import Answers
 from tests.dataforseo.deaths import Deaths, Died
 from tests.dataforseo.provider import Call, Fault, Provider, Queue, changed, cut, dropped, failed, http, refused, spoken
+from tests.dataforseo.queueing import pass_time
 from tests.guard.stage import Stage, key, owner
 
 KEYWORDS = ("a", "b", "c")
@@ -222,12 +222,8 @@ class MappedCheck:
         queue.done = None
 
     def pass_time(self, minutes: int) -> None:
-        """Let time go by: everything was reserved so much longer ago."""
-        with self.engine.begin() as connection:
-            for row in connection.execute(select(rank_spendings.c.id, rank_spendings.c.reserved_at)).all():
-                earlier = row.reserved_at - timedelta(minutes=minutes)
-                own = rank_spendings.c.id == row.id
-                connection.execute(update(rank_spendings).where(own).values(reserved_at=earlier))
+        """Let time go by."""
+        pass_time(self.engine, minutes)
 
     @property
     def spending(self) -> Spending:

@@ -87,12 +87,8 @@ class Queueing:
         return self.look()
 
     def pass_time(self, minutes: float) -> None:
-        """Let time go by: everything was reserved so much longer ago."""
-        with self.engine.begin() as connection:
-            for row in connection.execute(select(rank_spendings)).all():
-                earlier = row.reserved_at - timedelta(minutes=minutes)
-                own = rank_spendings.c.id == row.id
-                connection.execute(update(rank_spendings).where(own).values(reserved_at=earlier))
+        """Let time go by."""
+        pass_time(self.engine, minutes)
 
     @property
     def spent(self) -> Decimal:
@@ -103,3 +99,12 @@ class Queueing:
         """By keyword: None where it was checked."""
         texts = {one.id: one.text for one in self.keywords()}
         return {texts[keyword]: row.reason for (keyword, _), row in self.rows.items()}
+
+
+def pass_time(engine: Engine, minutes: float) -> None:
+    """Let time go by: everything was reserved so much longer ago."""
+    with engine.begin() as connection:
+        for row in connection.execute(select(rank_spendings.c.id, rank_spendings.c.reserved_at)).all():
+            earlier = row.reserved_at - timedelta(minutes=minutes)
+            own = rank_spendings.c.id == row.id
+            connection.execute(update(rank_spendings).where(own).values(reserved_at=earlier))

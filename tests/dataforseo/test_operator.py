@@ -12,7 +12,7 @@ import pytest
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
-from sqlalchemy import Engine, func, select, update
+from sqlalchemy import Engine, func, select
 
 from airflow_rankguard import fence
 from airflow_rankguard.fence import CurrentGuard
@@ -25,12 +25,13 @@ from airflow_rankguard.rank import calling, store
 from airflow_rankguard.rank.hearing import LOST
 from airflow_rankguard.rank.schedule import Schedule
 from airflow_rankguard.rank.spending import Spending
-from airflow_rankguard.rank.tables import rank_runs, rank_snapshots, rank_spendings
+from airflow_rankguard.rank.tables import rank_runs, rank_snapshots
 from airflow_rankguard.rank.values import Device, RankConfig
 from tests.answers import Answers
 from tests.databases import Database
 from tests.dataforseo.conftest import Connect
 from tests.dataforseo.provider import Call, Provider, failed, http, refused
+from tests.dataforseo.queueing import pass_time
 from tests.guard.stage import Stage, key, owner
 
 pytestmark = pytest.mark.backends("sqlite")
@@ -170,15 +171,6 @@ def test_a_ceiling_that_is_no_amount_is_refused(run: Run, provider: Provider, am
 
 
 # Through the provider's queue.
-
-
-def pass_time(engine: Engine, minutes: int) -> None:
-    """Let time go by: everything was reserved so much longer ago."""
-    with engine.begin() as connection:
-        for row in connection.execute(select(rank_spendings)).all():
-            own = rank_spendings.c.id == row.id
-            earlier = row.reserved_at - timedelta(minutes=minutes)
-            connection.execute(update(rank_spendings).where(own).values(reserved_at=earlier))
 
 
 def test_a_queued_check_goes_away_between_its_looks(

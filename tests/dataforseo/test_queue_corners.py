@@ -5,11 +5,11 @@ from decimal import Decimal
 from typing import Any, Literal
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import select
 
 from airflow_rankguard.guard.database import Database as GuardDatabase
 from airflow_rankguard.guard.engines import create_guard_engine
-from airflow_rankguard.rank import calling, posting, queued
+from airflow_rankguard.rank import posting, queued
 from airflow_rankguard.rank.check import queries_of
 from airflow_rankguard.rank.errors import NotYet, PermitsExpired, SourceAway
 from airflow_rankguard.rank.hearing import LOST
@@ -18,24 +18,12 @@ from airflow_rankguard.rank.queued import QueuedSource
 from airflow_rankguard.rank.rate import Rate
 from airflow_rankguard.rank.spending import Spending
 from airflow_rankguard.rank.tables import rank_rates
-from airflow_rankguard.rank.values import Device, RankConfig
+from airflow_rankguard.rank.values import Device
 from tests.databases import Database
-from tests.dataforseo.conftest import Connect
 from tests.dataforseo.provider import LOGIN, Call, Fault, Provider, envelope, failed, http
 from tests.dataforseo.queueing import LOOKS, Queueing
 from tests.dataforseo.test_queued import ALL, KEYWORDS, LIVE, MOST, PRICE, posted, stopped, taken
 from tests.guard.sessions.proxy import BreakingProxy, Cut
-
-
-@pytest.fixture
-def check(engine: Engine, shop: RankConfig, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> Queueing:
-    """A check of three keywords that is about to begin."""
-    monkeypatch.setattr(calling, "BACK_OFF", lambda _: 0)
-    monkeypatch.setattr(queued, "LISTS_PER_MINUTE", 2000)
-    check = Queueing(engine, shop, connect())
-    check.add(*KEYWORDS)
-    return check
-
 
 # When to look.
 

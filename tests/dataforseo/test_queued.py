@@ -5,14 +5,12 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from sqlalchemy import Engine
 
 from airflow_rankguard.guard.errors import GuardLost
 from airflow_rankguard.rank import calling, queued
 from airflow_rankguard.rank.errors import SourceAway, SourceRefused, SourceStopped
 from airflow_rankguard.rank.hearing import LOST
-from airflow_rankguard.rank.values import Device, RankConfig
-from tests.dataforseo.conftest import Connect
+from airflow_rankguard.rank.values import Device
 from tests.dataforseo.provider import Call, Fault, Provider, cut, dropped, failed, garbled, http, refused
 from tests.dataforseo.queueing import Queueing
 from tests.guard.stage import key
@@ -21,16 +19,6 @@ KEYWORDS = ("a", "b", "c")
 ALL = dict.fromkeys(KEYWORDS)
 # Of twenty results, by the price list and at the tests' provider; the same searched live.
 MOST, PRICE, LIVE_MOST, LIVE = Decimal("0.00105"), Decimal("0.0006"), Decimal("0.0035"), Decimal("0.002")
-
-
-@pytest.fixture
-def check(engine: Engine, shop: RankConfig, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> Queueing:
-    """A check of three keywords that is about to begin."""
-    monkeypatch.setattr(calling, "BACK_OFF", lambda _: 0)
-    monkeypatch.setattr(queued, "LISTS_PER_MINUTE", 2000)
-    check = Queueing(engine, shop, connect())
-    check.add(*KEYWORDS)
-    return check
 
 
 def test_what_is_posted_is_fetched_when_it_is_ready(check: Queueing, provider: Provider) -> None:
