@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import assert_never
+
+from sqlalchemy import Connection
 
 from airflow_rankguard.guard import lining, rules
 from airflow_rankguard.guard.answers import AskAirflow
@@ -25,8 +28,9 @@ from airflow_rankguard.guard.outcomes import (
 )
 from airflow_rankguard.guard.reentering import reenter
 from airflow_rankguard.guard.store import claims, events, looks
-from airflow_rankguard.guard.values import Claim, GuardedRun, GuardKey, Owner, Policy, Sighting, Status
+from airflow_rankguard.guard.values import Claim, GuardedRun, GuardKey, Owner, Policy, Sighting, Status, Timings
 
+ClaimSentence = Callable[[Connection, Claim, Timings], GuardedRun | None]
 Outcome = Acquired | Refused | Superseded | Joined | Contended
 
 
@@ -47,18 +51,20 @@ class Acquiring:
         :raises StillInside: an earlier life of the same owner has not left.
         :raises GuardLost: a later life of the same owner holds the key.
         """
+        claim = claims.claim_unless_waited_for if self.wanted.policy is None else claims.claim
         for _ in range(self.database.timings.rounds):
             with suppress(RowLocked):
-                met = self._round()
+                met = self._round(claim)
                 if met is not None:
                     return self._noted(met)
+            claim = claims.claim
         rounds = self.database.timings.rounds
         return Contended(key=self.wanted.key, why=f"{rounds} rounds were lost to others")
 
-    def _round(self) -> Outcome | None:
+    def _round(self, claim: ClaimSentence) -> Outcome | None:
         if self.wanted.policy is Policy.JOIN and (over := lining.joined(self.database, self.wanted)) is not None:
             return over
-        run = self.database.statement(claims.claim, self.wanted, self.database.timings)
+        run = self.database.statement(claim, self.wanted, self.database.timings)
         if run is not None:
             return self._acquired(run)
         seen = self._look()

@@ -31,7 +31,7 @@ def spelled(part: str, value: object) -> str:
         raise BadKey(part, value, "is empty")
     if len(text) > LONGEST_PART:
         raise BadKey(part, value, f"is longer than {LONGEST_PART} characters")
-    if any(map(is_invisible, text)):
+    if not (text.isascii() and text.isprintable()) and any(map(is_invisible, text)):
         raise BadKey(part, value, "has invisible characters")
     return text
 

@@ -71,6 +71,12 @@ def claim(connection: Connection, _: Sighting, timings: Timings) -> object:
     return claims.claim(connection, wanted, timings)
 
 
+def claim_unless_waited_for(connection: Connection, _: Sighting, timings: Timings) -> object:
+    """The same, with nobody in line."""
+    wanted = Claim(id=uuid4(), key=key("43"), owner=owner("r2"), life=FIRST)
+    return claims.claim_unless_waited_for(connection, wanted, timings)
+
+
 def entry(task: str = "publish", **changed: Any) -> Entry:
     """The wish of a member of r1 to go inside."""
     plain = Entry(id=uuid4(), key=key(), owner=owner(), life=FENCE, member=Member(task_id=task))
@@ -171,7 +177,7 @@ def test_what_a_person_has_decided_is_kept_whole(stage: Stage, sentences: Databa
 
 
 @pytest.mark.backends("postgres")
-@pytest.mark.parametrize("sentence", [claim, release, end, close, reopen, stamp, enter, leave])
+@pytest.mark.parametrize("sentence", [claim, claim_unless_waited_for, release, end, close, reopen, stamp, enter, leave])
 def test_another_transaction_is_waited_for_a_bounded_time(
     stage: Stage, sentences: Database, owner_engine: Engine, sentence: Sentence
 ) -> None:

@@ -59,6 +59,16 @@ def test_a_turn_passes_after_its_time_out(stage: Stage) -> None:
     assert in_line(stage) == ["r3", "absent", "away"]
 
 
+def test_who_does_not_wait_takes_a_key_whose_line_does_not_come(stage: Stage) -> None:
+    """A key is kept for its line for so many turns; then it is free for anybody, who leaves the line as it is."""
+    held = stage.held("r1")
+    ticket(wait(stage, "absent"))
+    stage.release(held)
+    freed_ago(stage, held, TURN)
+    got(stage.acquire("new"))
+    assert in_line(stage) == ["absent"]
+
+
 def test_a_turn_does_not_pass_while_the_key_is_held(stage: Stage) -> None:
     """However long ago an earlier run ended, the turns of a line count from the end of the newest one."""
     before = stage.held("r0")

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import Column, ColumnElement, Connection, Update, case, func, literal, null, select, update
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from airflow_rankguard.guard.dialects import bounded, clock, tell
 from airflow_rankguard.guard.outcomes import Ending
+from airflow_rankguard.guard.store.once import built_once, stand_in, told
 from airflow_rankguard.guard.store.presences import forget
 from airflow_rankguard.guard.store.rows import SLOT, run_if, run_of
 from airflow_rankguard.guard.tables import guard_presence as inside
 from airflow_rankguard.guard.tables import guard_waiters as waiters
 from airflow_rankguard.guard.tables import guarded_runs as runs
 from airflow_rankguard.guard.values import Cause, GuardedRun, Sighting, Timings
+
+
+class Held(NamedTuple):
+    """What a row must still be for its end to be the caller's business."""
+
+    id: UUID
+    token: int
+
+
+HELD = stand_in(Held, "held", runs)
+ENDING = stand_in(Ending, "ending", runs)
+DONE = stand_in(Ending, "done", runs)
 
 
 def end_if_empty(
@@ -25,20 +39,27 @@ def end_if_empty(
     A statement that waited for a fence re-reads the row, but its sub-selects keep the snapshot from before the wait. So
     the sub-select that finds no presence is trusted only while ``entries`` is still what that snapshot says.
     """
+    statement = _ending_if_empty(connection, timings)
+    return run_if(connection.execute(statement, _parameters(run_id, token, ending)).one_or_none())
+
+
+@built_once
+def _ending_if_empty(connection: Connection, timings: Timings) -> ReturningUpdate[Any]:
     before = runs.alias("before")
-    snapshot = select(before.c.entries).where(before.c.id == run_id).scalar_subquery()
-    somebody = select(inside.c.id).where(inside.c.guarded_run_id == run_id).exists()
-    statement = _end(run_id, token, ending).where(~somebody, runs.c.entries == snapshot, bounded(connection, timings))
-    return run_if(connection.execute(statement.returning(runs, _told(connection))).one_or_none())
+    snapshot = select(before.c.entries).where(before.c.id == HELD.id).scalar_subquery()
+    somebody = select(inside.c.id).where(inside.c.guarded_run_id == HELD.id).exists()
+    statement = _end().where(~somebody, runs.c.entries == snapshot, bounded(connection, timings))
+    return statement.returning(runs, _told(connection))
 
 
 def end(connection: Connection, seen: Sighting, ending: Ending, timings: Timings) -> GuardedRun | None:
     """End a run whose presences were judged gone or given up; None when anybody entered, or the row moved, since."""
-    statement = _end(seen.run.id, seen.run.token, ending).where(
+    statement = _end().where(
         runs.c.entries == seen.run.entries,
         bounded(connection, timings),
     )
-    row = connection.execute(statement.returning(runs)).one_or_none()
+    parameters = _parameters(seen.run.id, seen.run.token, ending)
+    row = connection.execute(statement.returning(runs), parameters).one_or_none()
     if row is None:
         return None
     forget(connection, seen.run.id)
@@ -53,18 +74,23 @@ def _told(connection: Connection) -> ColumnElement[Any]:
     return case((anybody, tell(connection, *(runs.c[part] for part in SLOT))), else_=null())
 
 
-def _end(run_id: UUID, token: int, ending: Ending) -> Update:
-    done = ending.of_done_work()
+def _end() -> Update:
     return (
         update(runs)
-        .where(runs.c.id == run_id, runs.c.token == token, runs.c.ended_at.is_(None))
+        .where(runs.c.id == HELD.id, runs.c.token == HELD.token, runs.c.ended_at.is_(None))
         .values(
-            status=_unless_forced(runs.c.ending_status, _if_done(done.status, ending.status)),
-            cause=_unless_forced(runs.c.cause, ending.cause),
-            reason=_unless_forced(runs.c.reason, _if_done(done.reason, ending.reason)),
+            status=_unless_forced(runs.c.ending_status, _if_done(DONE.status, ENDING.status)),
+            cause=_unless_forced(runs.c.cause, ENDING.cause),
+            reason=_unless_forced(runs.c.reason, _if_done(DONE.reason, ENDING.reason)),
             ended_at=clock(),
         )
     )
+
+
+def _parameters(run_id: UUID, token: int, ending: Ending) -> dict[str, Any]:
+    held = told("held", Held(run_id, token), Held._fields)
+    done = told("done", ending.of_done_work(), ("status", "reason"))
+    return held | told("ending", ending, ("status", "cause", "reason")) | done
 
 
 def _unless_forced(column: Column[Any], wanted: ColumnElement[Any] | str | None) -> ColumnElement[Any]:

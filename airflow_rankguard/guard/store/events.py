@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, literal, n
 from sqlalchemy.dialects import postgresql, sqlite
 
 from airflow_rankguard.guard.dialects import clock, commit_without_flush, insert
-from airflow_rankguard.guard.store.rows import holds_slot, is_key
+from airflow_rankguard.guard.store.rows import KEY, OWNER, OWNER_PARTS, SLOT, holds_slot, is_key
 from airflow_rankguard.guard.tables import guard_events
 from airflow_rankguard.guard.tables import guarded_runs as runs
 from airflow_rankguard.guard.values import GuardKey, Owner
@@ -58,28 +58,22 @@ def note(connection: Connection, event: Event) -> None:
     )
 
 
-def refusal(connection: Connection, key: GuardKey, owner: Owner) -> postgresql.Insert | sqlite.Insert:
-    """The statement that notes which active run refuses the owner; it writes nothing when that run is the owner's own.
+def refusal(connection: Connection) -> postgresql.Insert | sqlite.Insert:
+    """The statement that notes which active run of ``KEY`` refuses ``OWNER``; none when that run is the owner's own.
 
     A refusal changes no run, so its commit need not wait for the disk.
     """
-    same_run = and_(runs.c.deployment == owner.deployment, runs.c.dag_id == owner.dag_id, runs.c.run_id == owner.run_id)
-    same_guard = and_(runs.c.guard_id == owner.guard_id, runs.c.map_index == owner.map_index)
+    same_run = and_(runs.c.deployment == OWNER.deployment, runs.c.dag_id == OWNER.dag_id, runs.c.run_id == OWNER.run_id)
+    same_guard = and_(runs.c.guard_id == OWNER.guard_id, runs.c.map_index == OWNER.map_index)
     own = and_(same_run, or_(runs.c.guard_id == "", same_guard))
     values: dict[str, Any] = {
         "at": clock(),
         "event": literal("refused"),
         "guarded_run_id": runs.c.id,
-        "kind": runs.c.kind,
-        "resource": runs.c.resource,
-        "tenant": runs.c.tenant,
-        "deployment": literal(owner.deployment),
-        "dag_id": literal(owner.dag_id),
-        "run_id": literal(owner.run_id),
-        "guard_id": literal(owner.guard_id),
-        "map_index": literal(owner.map_index),
+        **{part: runs.c[part] for part in SLOT},
+        **{part: getattr(OWNER, part) for part in OWNER_PARTS},
     }
-    source = select(*values.values()).where(is_key(key), holds_slot(), not_(own), commit_without_flush(connection))
+    source = select(*values.values()).where(is_key(KEY), holds_slot(), not_(own), commit_without_flush(connection))
     return insert(connection, guard_events).from_select(list(values), source)
 
 

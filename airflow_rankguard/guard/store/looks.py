@@ -7,12 +7,23 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Select, select, tuple_
+from sqlalchemy import Connection, Insert, Select, select, tuple_
 
 from airflow_rankguard.guard.dialects import clock, is_postgresql
 from airflow_rankguard.guard.store import events
+from airflow_rankguard.guard.store.once import built_once, told
 from airflow_rankguard.guard.store.presences import PRESENCE_COLUMNS
-from airflow_rankguard.guard.store.rows import holds_slot, is_key, is_owner, run_if, run_of, sighting_of
+from airflow_rankguard.guard.store.rows import (
+    KEY,
+    SLOT,
+    holds_slot,
+    is_key,
+    is_owner,
+    run_if,
+    run_of,
+    sighting_of,
+    told_of,
+)
 from airflow_rankguard.guard.tables import guard_presence as inside
 from airflow_rankguard.guard.tables import guarded_runs as runs
 from airflow_rankguard.guard.values import GuardedRun, GuardKey, Owner, Sighting
@@ -26,17 +37,31 @@ def now(connection: Connection) -> datetime:
 
 def active(connection: Connection, key: GuardKey) -> Sighting | None:
     """See who holds a key."""
-    return sighting_of(connection.execute(_sighting().where(is_key(key), holds_slot())))
+    return sighting_of(connection.execute(_active(connection), told("key", key, SLOT)))
+
+
+@built_once
+def _active(_: Connection) -> Select[Any]:
+    return _sighting().where(is_key(KEY), holds_slot())
 
 
 def active_noting_refusal(connection: Connection, key: GuardKey, owner: Owner) -> Sighting | None:
     """See who holds a key, and note in the same statement that the owner was refused by that run."""
-    looked = _sighting().where(is_key(key), holds_slot())
-    noted = events.refusal(connection, key, owner)
-    if is_postgresql(connection):
-        return sighting_of(connection.execute(looked.add_cte(noted.cte("noted"))))
-    connection.execute(noted)
-    return sighting_of(connection.execute(looked))
+    parameters = told_of(key, owner)
+    if not is_postgresql(connection):
+        connection.execute(_refusal(connection), parameters)
+        return active(connection, key)
+    return sighting_of(connection.execute(_active_noting_refusal(connection), parameters))
+
+
+@built_once
+def _refusal(connection: Connection) -> Insert:
+    return events.refusal(connection)
+
+
+@built_once
+def _active_noting_refusal(connection: Connection) -> Select[Any]:
+    return _active(connection).add_cte(events.refusal(connection).cte("noted"))
 
 
 def run(connection: Connection, run_id: UUID) -> Sighting | None:

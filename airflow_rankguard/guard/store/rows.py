@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, Row, and_, literal_column
 
+from airflow_rankguard.guard.store.once import stand_in, told
 from airflow_rankguard.guard.tables import guarded_runs as runs
 from airflow_rankguard.guard.values import (
     ACTIVE,
@@ -25,6 +26,8 @@ from airflow_rankguard.guard.values import (
 
 SLOT = ("tenant", "kind", "resource")
 OWNER_PARTS = ("dag_id", "run_id", "guard_id", "map_index", "deployment")
+KEY = stand_in(GuardKey, "key", runs)
+OWNER = stand_in(Owner, "owner", runs)
 
 
 def run_of(row: Row[Any]) -> GuardedRun:
@@ -88,6 +91,11 @@ def waiter_of(row: Row[Any]) -> Waiter:
         policy=Policy(columns["policy"]),
         **{part: columns[part] for part in ("id", "ticket", "asked_at", "guarded_run_id", "superseded_by")},
     )
+
+
+def told_of(key: GuardKey, owner: Owner) -> dict[str, Any]:
+    """The parameters of a statement in which ``KEY`` and ``OWNER`` stand for these."""
+    return told("key", key, SLOT) | told("owner", owner, OWNER_PARTS)
 
 
 def is_key(key: GuardKey, table: FromClause = runs) -> ColumnElement[bool]:
