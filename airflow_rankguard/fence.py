@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 from dataclasses import dataclass, field
+from functools import partialmethod
 from typing import TYPE_CHECKING, Any
 
 from airflow_rankguard import metrics
@@ -95,8 +96,8 @@ class Fence:
     parts: dict[str, Any]
     rankguard_conn_id: str = DEFAULT_CONN_ID
 
-    def __call__(self, context: Context) -> None:
-        """Go inside.
+    def go_inside(self, context: Context) -> None:
+        """Let the task's process go inside.
 
         :raises AirflowFailException: the run does not hold the key and may not take it back.
         :raises StillInside: closed doors, or an earlier process of this task, outlasted the patience.
@@ -125,6 +126,9 @@ class Fence:
         inside = CurrentGuard(key=key, token=entered.presence.token, guard=guard, presence=entered.presence)
         _inside.append(inside)
         atexit.register(leave)
+
+    # A plain method's source Airflow would look up, take apart and keep with each single task when it parses a DAG.
+    __call__ = partialmethod(go_inside)
 
     def _key(self, context: Context, map_index: int) -> GuardKey:
         """The key as acquire took it; where acquire never ran, as its templates render here."""

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.pool import NullPool
 
 READING = "rankguard_reading"
@@ -15,6 +17,45 @@ BUSY_TIMEOUT = 20
 """Seconds that SQLite waits for its one write lock; a crowd gets it one by one, in no order."""
 STANDING = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
 """With these a connection that stands idle notices within about a minute that the network has forgotten it."""
+
+
+class AskingNothing(PGDialect_psycopg):
+    """PostgreSQL by psycopg 3, without the questions that SQLAlchemy asks at an engine's first connection.
+
+    Most engines are a task's, whose first connection is its last: there the five cost more than taking a key. These are
+    hooks that ``sqlalchemy.engine.Dialect`` names; the fifth question is switched off where the engine is made.
+    """
+
+    supports_statement_cache = True
+
+    def _get_server_version_info(self, connection: Connection) -> tuple[int, int]:
+        number: int = _greeting(connection).server_version
+        return divmod(number, 10_000)
+
+    def _set_backslash_escapes(self, connection: Connection) -> None:
+        self._backslash_escapes = _greeting(connection).parameter_status("standard_conforming_strings") == "off"
+
+    def _get_default_schema_name(self, connection: Connection) -> str:
+        """Not known: a table's schema is the one that was given, or the server finds it."""
+        raise NotImplementedError
+
+    def get_default_isolation_level(self, dbapi_conn: Any) -> Any:
+        """Not known here: ``footing`` asks, in its one statement."""
+        raise NotImplementedError
+
+    def reset_isolation_level(self, dbapi_conn: Any) -> None:
+        """Go back to the server's default, whichever it is."""
+        dbapi_conn.autocommit = False
+        dbapi_conn.isolation_level = None
+
+
+def _greeting(connection: Connection) -> Any:
+    """What the server has said unasked when the connection was made."""
+    driver: Any = connection.connection.driver_connection
+    return driver.info
+
+
+registry.register("postgresql.rankguard", __name__, AskingNothing.__name__)
 
 
 def create_guard_engine(
@@ -45,7 +86,9 @@ def _postgresql(url: URL, pool: dict[str, Any], settings: dict[str, int]) -> Eng
     connect: dict[str, Any] = {"prepare_threshold": None, **settings}
     if "connect_timeout" not in url.query:
         connect["connect_timeout"] = CONNECT_TIMEOUT
-    return create_engine(url.set(drivername="postgresql+psycopg"), connect_args=connect, **pool)
+    # No column of the guard's is an hstore, so nobody need ask for that type's number.
+    url = url.set(drivername="postgresql+rankguard")
+    return create_engine(url, connect_args=connect, use_native_hstore=False, **pool)
 
 
 def _sqlite(url: URL, pool: dict[str, Any], mode: str) -> Engine:

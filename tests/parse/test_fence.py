@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, BaseOperator, Context, TaskGroup, task
 from airflow.sdk.definitions.mappedoperator import MappedOperator
+from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_rankguard import RankGuardTaskGroup, current_guard, guarded
 from airflow_rankguard.fence import ENDINGS, Fence, fence_of, leave, put_behind
@@ -190,3 +192,13 @@ def test_a_task_outside_has_no_guard() -> None:
     """It is told how to get one."""
     with pytest.raises(LookupError, match="put it into a RankGuardTaskGroup"):
         current_guard()
+
+
+def test_parsing_keeps_no_source_of_the_fence(dag: DAG) -> None:
+    """Airflow stores a hook's source with each task, and reads it anew for each; the fence has none that it could."""
+    with RankGuardTaskGroup("group", kind="k", resource="r"):
+        plain()
+        PythonOperator.partial(task_id="many", python_callable=print).expand(op_args=[["a"], ["b"]])
+    stored = DagSerialization.to_dict(dag)
+    assert "No source code available" in json.dumps(stored)
+    assert "Let the task's process go inside" not in json.dumps(stored)

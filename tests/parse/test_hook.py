@@ -34,7 +34,7 @@ def test_a_postgres_address_keeps_every_character(connect: Connect) -> None:
     """Login, password, host, port and database arrive at the driver as they are in the connection."""
     hook = connect(login="us:er", password="p@ss/w%rd:?#&", port=5433, schema="guard-db")
     url = hook.engine.url
-    assert url.drivername == "postgresql+psycopg"
+    assert (hook.engine.dialect.name, hook.engine.dialect.driver) == ("postgresql", "psycopg")
     assert (url.username, url.password) == ("us:er", "p@ss/w%rd:?#&")
     assert (url.host, url.port, url.database) == ("db", 5433, "guard-db")
     assert "p@ss" not in str(url)

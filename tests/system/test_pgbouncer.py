@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 READS_THE_LOG = "counts statements in the server's log, under a setting that only new sessions get"
 EXCLUDED = {
     "tests/guard/sessions/test_wire.py": READS_THE_LOG,
+    "tests/guard/sessions/test_first_connection.py": READS_THE_LOG,
     "tests/guard/test_logging.py::test_a_thousand_refusals_log_no_error[postgres]": READS_THE_LOG,
     "tests/guard/test_logging.py::test_complaints_of_the_server_would_be_seen[postgres]": READS_THE_LOG,
     "tests/guard/test_prune.py::test_a_prune_goes_in_batches[postgres]": READS_THE_LOG,
