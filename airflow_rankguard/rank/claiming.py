@@ -1,17 +1,22 @@
-"""Claiming due configs: look at the oldest, judge each with no connection held, claim them all in one statement."""
+"""Claiming due configs: look at the oldest, judge each, claim them all in one statement."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
+
+from sqlalchemy import Connection
 
 from airflow_rankguard.guard.database import Database
 from airflow_rankguard.guard.store import looks
+from airflow_rankguard.guard.values import Timings
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.due import Decision, DueConfig, Terms, decide, why_full
 
+Judge = Callable[[Sequence[DueConfig]], list[Decision]]
 PAGE = 1000
 """Configs that one statement decides on: each takes five parameters, and SQLite has room for 32,766 in a statement."""
 
@@ -83,13 +88,18 @@ class DueConfigs:
         began = now or self._database.look(looks.now)
         tick = Tick(offered_again=self._database.statement(store.offer_again, began - terms.grace, began))
         seen: DueConfig | None = None
-        while tick.full is None and (page := self._database.look(store.list_due, min(terms.limit, PAGE), began, seen)):
-            tick.oldest = max(tick.oldest, *(due.seen_at - due.due_at for due in page))
-            decisions = list(self._judged(page, terms, tick, until))
+        judge = partial(_judged, terms=terms, tick=tick, is_late=lambda: self._stopwatch() >= until)
+        while tick.full is None:
+            if terms.admit is None:
+                # One more than it may claim, which says whether it leaves any.
+                size = min(terms.limit - len(tick.claimed) + 1, PAGE)
+                decisions, changed = self._decided_at_once(judge, now, size, began, seen)
+            else:
+                decisions, changed = self._decided_apart(judge, now, min(terms.limit, PAGE), began, seen)
             if not decisions:
                 break
             seen = decisions[-1].due
-            if tick.count(decisions, self._database.statement(store.carry_out, decisions, now=now)):
+            if tick.count(decisions, changed):
                 tick.full = None
         return tick
 
@@ -109,13 +119,43 @@ class DueConfigs:
         """
         return self._database.statement(store.give_back, config_id, due_at, reason, now=now)
 
-    def _judged(self, page: Sequence[DueConfig], terms: Terms, tick: Tick, until: float) -> Iterator[Decision]:
-        claimed = list(tick.claimed)
-        for due in page:
-            tick.full = "deadline" if self._stopwatch() >= until else why_full(claimed, due, terms)
-            if tick.full:
-                return
-            decision = decide(due, terms)
-            if decision.starts:
-                claimed.append(decision)
-            yield decision
+    def _decided_at_once(
+        self, judge: Judge, now: datetime | None, size: int, began: datetime, seen: DueConfig | None
+    ) -> tuple[list[Decision], set[str]]:
+        """Judge a page that is locked meanwhile, so that claimers who look at the same time see different ones."""
+        return self._database.transaction(_judge_and_carry_out, judge, now, size, began, seen, self._database.timings)
+
+    def _decided_apart(
+        self, judge: Judge, now: datetime | None, size: int, began: datetime, seen: DueConfig | None
+    ) -> tuple[list[Decision], set[str]]:
+        """Judge a page with no connection held, as the caller's own rule may take its time."""
+        decisions = judge(self._database.look(store.list_due, size, began, seen))
+        return decisions, self._database.statement(store.carry_out, decisions, now=now) if decisions else set()
+
+
+def _judge_and_carry_out(
+    connection: Connection,
+    judge: Judge,
+    now: datetime | None,
+    size: int,
+    began: datetime,
+    seen: DueConfig | None,
+    timings: Timings,
+) -> tuple[list[Decision], set[str]]:
+    decisions = judge(store.list_due(connection, size, began, seen, lock=timings))
+    return decisions, store.carry_out(connection, decisions, now=now) if decisions else set()
+
+
+def _judged(page: Sequence[DueConfig], *, terms: Terms, tick: Tick, is_late: Callable[[], bool]) -> list[Decision]:
+    if page:
+        tick.oldest = max(tick.oldest, *(due.seen_at - due.due_at for due in page))
+    claimed, units, decisions = len(tick.claimed), tick.units, list[Decision]()
+    for due in page:
+        tick.full = "deadline" if is_late() else why_full(claimed, units, due, terms)
+        if tick.full:
+            break
+        decision = decide(due, terms)
+        if decision.starts:
+            claimed, units = claimed + 1, units + due.units
+        decisions.append(decision)
+    return decisions

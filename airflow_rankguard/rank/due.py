@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -113,10 +113,14 @@ def _shown(cost: Decimal) -> str:
     return f"{cost.normalize():f}"
 
 
-def why_full(claimed: Sequence[Decision], due: DueConfig, terms: Terms) -> str | None:
-    """Say what is used up, so that this config and all that are due later wait; None when it may be judged."""
-    if len(claimed) >= terms.limit:
+def why_full(claimed: int, units: int, due: DueConfig, terms: Terms) -> str | None:
+    """Say what is used up, so that this config and all that are due later wait; None when it may be judged.
+
+    :param claimed: how many configs are claimed so far.
+    :param units: those of all of them together.
+    """
+    if claimed >= terms.limit:
         return "limit"
-    if claimed and due.units + sum(decision.due.units for decision in claimed) > terms.unit_budget:
+    if claimed and due.units + units > terms.unit_budget:
         return "unit budget"
     return None

@@ -14,7 +14,7 @@ from airflow_rankguard.guard.database import Database
 from airflow_rankguard.guard.engines import create_guard_engine
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.claiming import DueConfigs, Tick
-from airflow_rankguard.rank.due import DueConfig, Terms, decide
+from airflow_rankguard.rank.due import DueConfig, Rule, Terms, decide
 from airflow_rankguard.rank.errors import BadSchedule, UnknownConfig
 from airflow_rankguard.rank.schedule import Schedule
 from airflow_rankguard.rank.tables import rank_schedules
@@ -166,14 +166,20 @@ def impatient(database: LentDatabase) -> Iterator[DueConfigs]:
 
 
 @pytest.mark.backends("postgres")
-def test_a_locked_config_is_let_alone(impatient: DueConfigs, rank_engine: Engine, add_due: AddDue) -> None:
-    """Nobody waits for whoever works on a schedule, nor is kept from the others; it stays due."""
+@pytest.mark.parametrize(("admit", "lost"), [(None, 0), (lambda _: None, 1)], ids=["not seen", "seen"])
+def test_a_locked_config_is_let_alone(
+    admit: Rule | None, lost: int, impatient: DueConfigs, rank_engine: Engine, add_due: AddDue
+) -> None:
+    """Nobody waits for whoever works on a schedule, nor is kept from the others; it stays due.
+
+    Who asks nobody about a config looks at what is free, so that claimers of one moment get different pages.
+    """
     for name in ("free", "locked"):
         add_due(name)
     with rank_engine.begin() as connection:
         connection.execute(update(rank_schedules).where(rank_schedules.c.config_id == "locked").values(max_cost=1))
-        tick = impatient.claim(Terms(deadline=timedelta(seconds=5)), now=FIRST)
-        assert (ids(tick.claimed), tick.lost, tick.full) == (["free"], 1, None)
+        tick = impatient.claim(Terms(deadline=timedelta(seconds=5), admit=admit), now=FIRST)
+        assert (ids(tick.claimed), tick.lost, tick.full) == (["free"], lost, None)
     assert ids(impatient.claim(Terms(), now=FIRST).claimed) == ["locked"]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import (
     CTE,
+    JSON,
     ColumnClause,
     ColumnElement,
     Connection,
@@ -25,7 +26,8 @@ from sqlalchemy import (
     values,
 )
 
-from airflow_rankguard.guard.dialects import UtcDateTime, clock, is_postgresql
+from airflow_rankguard.guard.dialects import UtcDateTime, bounded, clock, is_postgresql
+from airflow_rankguard.guard.values import Timings
 from airflow_rankguard.rank.due import Decision, DueConfig
 from airflow_rankguard.rank.store.schedules import NOT_CLAIMED, schedule_of
 from airflow_rankguard.rank.tables import rank_configs, rank_keywords, rank_schedules
@@ -38,10 +40,13 @@ TICK = timedelta(milliseconds=1)
 """What SQLite's clock can tell apart."""
 
 
-def list_due(connection: Connection, limit: int, now: datetime, after: DueConfig | None = None) -> list[DueConfig]:
+def list_due(
+    connection: Connection, limit: int, now: datetime, after: DueConfig | None = None, *, lock: Timings | None = None
+) -> list[DueConfig]:
     """List what is due and claimed by nobody, oldest first.
 
     :param after: what was seen last; None to begin with the oldest.
+    :param lock: keep it from all others until the transaction ends, within these bounds, and leave out what they keep.
     """
     in_use = select(func.count()).where(keywords.config_id == schedules.config_id, keywords.active).scalar_subquery()
     statement = (
@@ -57,6 +62,8 @@ def list_due(connection: Connection, limit: int, now: datetime, after: DueConfig
     if after is not None:
         seen = tuple_(literal(after.turn, TIME), literal(after.config_id, Text))
         statement = statement.where(tuple_(TURN, schedules.config_id) > seen)
+    if lock is not None:
+        statement = statement.where(bounded(connection, lock)).with_for_update(of=rank_schedules, skip_locked=True)
     return [_due(row) for row in connection.execute(statement)]
 
 
@@ -67,7 +74,7 @@ def carry_out(connection: Connection, decisions: Sequence[Decision], *, now: dat
 
     :returns: the ids of the configs that were changed; the others are another claimer's.
     """
-    wanted = _wanted(decisions)
+    wanted = _wanted(connection, decisions)
     starts, stays_due = wanted.c.reason.is_(None), wanted.c.next_due_at == wanted.c.observed
     behind = max(one.due.seen_at for one in decisions) + TICK
     # Not TURN: SQLite 3.40 overlooks rows when it puts a Bloom filter before an index on an expression.
@@ -138,11 +145,21 @@ def _is_free(connection: Connection, wanted: Select[tuple[str]]) -> ColumnElemen
     return schedules.config_id.in_(select(locking.cte("free").c.config_id))
 
 
-def _wanted(decisions: Sequence[Decision]) -> CTE:
+def _wanted(connection: Connection, decisions: Sequence[Decision]) -> CTE:
+    """What was decided, as a table; on PostgreSQL one parameter, so that the statement is the same for any number."""
     columns: list[ColumnClause[Any]] = [column("config_id", Text), column("reason", Text)]
     columns += [column(name, TIME) for name in ("observed", "turn", "next_due_at")]
     rows = [(one.due.config_id, one.reason, one.due.due_at, one.due.turn, one.next_due_at) for one in decisions]
-    return values(*columns, name="decision").data(rows).cte("wanted")
+    if not is_postgresql(connection):
+        return values(*columns, name="decision").data(rows).cte("wanted")
+    names = [one.name for one in columns]
+    told = literal([dict(zip(names, map(_as_json, row), strict=True)) for row in rows], JSON)
+    table = func.json_to_recordset(told).table_valued(*columns, name="decision")
+    return select(table.render_derived(with_types=True)).cte("wanted")
+
+
+def _as_json(value: str | datetime | None) -> str | None:
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def _due(row: Row[Any]) -> DueConfig:
