@@ -26,6 +26,7 @@ def create_app() -> FastAPI:
         summary="Who holds which key, who waits and who was refused; freeing a key, and starting under one.",
         version="1",
         openapi_url=None,  # nor any docs then, which would be open to anybody
+        redirect_slashes=False,  # which would answer anybody, and with an address out of the request's own header
         dependencies=[Depends(logged_in), Depends(sent_from_here)],
         exception_handlers=HANDLERS,
         responses=_described(),
@@ -57,7 +58,8 @@ def openapi(request: Request) -> dict[str, Any]:
 @router.get("/static/{name}")
 def static(name: str) -> FileResponse:
     """A file of the page."""
-    file = STATIC / name
-    if file.suffix not in MEDIA_TYPES or not file.is_file():
+    # Not by asking for the name: one that is too long for a file system is an error there.
+    file = next((file for file in STATIC.iterdir() if file.name == name), None)
+    if file is None or file.suffix not in MEDIA_TYPES:
         raise Problem("not-found", "There is no such file.")
     return FileResponse(file, media_type=MEDIA_TYPES[file.suffix], headers={"Cache-Control": "no-cache"})

@@ -8,8 +8,10 @@ from uuid import UUID
 
 from fastapi import APIRouter, Response
 
+from airflow_rankguard import metrics
 from airflow_rankguard.api import audit, models, rows
 from airflow_rankguard.api.asking import ask
+from airflow_rankguard.api.changing import DESCRIBED, Change
 from airflow_rankguard.api.problems import Problem
 from airflow_rankguard.api.reading import NOT_FOUND
 from airflow_rankguard.api.security import Caller, CallerDep
@@ -21,11 +23,12 @@ from airflow_rankguard.guard.values import Sighting
 PATIENCE = timedelta(seconds=5)
 """A browser and its proxies wait no longer for comfort; the drain goes on without this request."""
 
-router = APIRouter()
+router = APIRouter(route_class=Change)
 
 
 @router.post(
     "/runs/{id}/force-release",
+    openapi_extra=DESCRIBED,
     responses={HTTPStatus.ACCEPTED: {"model": models.Draining, "description": "The doors are closed"}},
 )
 def force_release(
@@ -53,6 +56,7 @@ def force_release(
         response.status_code = HTTPStatus.ACCEPTED.value
         return _draining(still)
     if isinstance(outcome, Ended):
+        metrics.count_ended(outcome.run)
         said = f"Freed {outcome.run.key}, which {outcome.run.owner} held."
         return models.Freed(said=said, run=rows.ended_row(outcome.run, caller))
     raise Problem("not-held", f"Nothing was freed: {_why(outcome, caller)}.")

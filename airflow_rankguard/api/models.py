@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -12,6 +13,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from airflow_rankguard.guard.store.sights import Kind
 
+ZERO = re.compile(r"(?<!\\)(\\\\)*\\u0000")
+"""A zero character as JSON writes it, and not a backslash before these letters."""
+
 
 def _speakable(text: str) -> str:
     if "\0" in text:
@@ -19,15 +23,30 @@ def _speakable(text: str) -> str:
     return text
 
 
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it says nothing")
+    return text.strip()
+
+
 def _json(value: dict[str, Any]) -> dict[str, Any]:
-    json.dumps(value, allow_nan=False)
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("half a surrogate pair is in it, which is no character") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if ZERO.search(text):
+        raise ValueError("a zero character is in it, which PostgreSQL keeps in no JSON")
     return value
 
 
-Name = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_speakable)]
-RunName = Annotated[str, StringConstraints(min_length=1, max_length=250), AfterValidator(_speakable)]
+SPEAKABLE = Field(json_schema_extra={"pattern": r"^[^\x00]*$"})
+Name = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_speakable), SPEAKABLE]
+RunName = Annotated[str, StringConstraints(min_length=1, max_length=250), AfterValidator(_speakable), SPEAKABLE]
 Reason = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000), AfterValidator(_speakable)
+    str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_speakable), AfterValidator(_said), SPEAKABLE
 ]
 Row = TypeVar("Row")
 

@@ -15,8 +15,10 @@ from airflow.utils.types import DagRunTriggeredByType, DagRunType
 from fastapi import APIRouter, Response
 from sqlalchemy import select
 
+from airflow_rankguard import metrics
 from airflow_rankguard.api import audit, models, rows
 from airflow_rankguard.api.asking import ask
+from airflow_rankguard.api.changing import DESCRIBED, Change
 from airflow_rankguard.api.problems import Problem
 from airflow_rankguard.api.security import Caller, CallerDep
 from airflow_rankguard.guard.errors import NotCreated
@@ -26,11 +28,12 @@ from airflow_rankguard.guard.values import GuardedRun, GuardKey
 
 CONF = "rankguard"
 
-router = APIRouter()
+router = APIRouter(route_class=Change)
 
 
 @router.post(
     "/starts",
+    openapi_extra=DESCRIBED,
     status_code=HTTPStatus.CREATED,
     responses={HTTPStatus.OK: {"model": models.Started | models.AlreadyRunning, "description": "There is a run"}},
 )
@@ -50,6 +53,7 @@ def start(wish: models.Start, caller: CallerDep, response: Response) -> models.S
         run_type=DagRunType.MANUAL,
         requested_by=caller.name,
     )
+    metrics.count_begun(begun, "return")
     if isinstance(begun, Created):
         if begun.found:
             response.status_code = HTTPStatus.OK.value

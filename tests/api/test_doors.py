@@ -1,77 +1,92 @@
 """Every route of the app's own table asks for a login, and every change for a request of this site."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from airflow.utils.session import create_session
 from fastapi import FastAPI
+from fastapi.responses import PlainTextResponse
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 from sqlalchemy import text
-from starlette.routing import BaseRoute, Mount
+from starlette.routing import Mount
 
 from airflow_rankguard.api import app as api
 from airflow_rankguard.guard.values import GuardedRun
 from tests.api.server import PREFIX
 from tests.api.stage import Scene
+from tests.api.walking import DONE, FORCE, START, Route, routes_of, walk
 
 Client = Callable[..., TestClient]
 
-FORCE = {"reason": "its machine burnt down", "even_if_alive": True}
-START = {"dag_id": "open", "run_id": "request__1", "kind": "rank_check", "resource": "new"}
-BODIES = {"/runs/{id}/force-release": FORCE, "/starts": START}
-DONE = {"GET": 200, "/runs/{id}/force-release": 200, "/starts": 201}
+OTHERS = ("HEAD", "OPTIONS", "PUT", "PATCH", "DELETE", "TRACE")
 
 
 @pytest.fixture
-def routes(server: FastAPI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """The app's routes by method and path; its page has one file."""
+def app(server: FastAPI, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
+    """The mounted app; its page has one file."""
     monkeypatch.setattr(api, "STATIC", tmp_path)
     (tmp_path / "page.js").write_text("export default 1;")
     [mount] = (route for route in server.routes if isinstance(route, Mount))
     assert isinstance(mount.app, FastAPI)
-    return list(methods_of(mount.app.routes))
+    return mount.app
 
 
-def methods_of(routes: list[BaseRoute]) -> Iterator[tuple[str, str]]:
-    """What a table of routes lets in; something else than a route of FastAPI's would ask nobody for a login."""
-    for route in routes:
-        assert isinstance(route, APIRoute), route
-        yield from ((method, route.path) for method in route.methods)
+@pytest.fixture
+def routes(app: FastAPI) -> list[Route]:
+    """The app's routes by method and path."""
+    return routes_of(app)
 
 
-def walk(client: TestClient, routes: list[tuple[str, str]], held: GuardedRun) -> dict[tuple[str, str], int]:
-    """Call each route with what it needs."""
-    statuses = {}
-    for method, path in routes:
-        filled = path.replace("{id}", str(held.id)).replace("{name}", "page.js")
-        statuses[method, path] = client.request(method, filled, json=BODIES.get(path)).status_code
-    return statuses
+@pytest.fixture
+def names(held: GuardedRun) -> dict[str, object]:
+    """What the routes' paths name."""
+    return {"id": held.id, "name": "page.js"}
 
 
-def test_nobody_gets_anything_without_a_login(client: Client, routes: list[tuple[str, str]], held: GuardedRun) -> None:
+def test_nobody_gets_anything_without_a_login(client: Client, routes: list[Route], names: dict[str, object]) -> None:
     """401 on each route, the page's file and the OpenAPI document included."""
     assert len(routes) >= 10
-    assert set(walk(client(None), routes, held).values()) == {401}
+    assert set(walk(client(None), routes, names).values()) == {401}
 
 
-def test_a_token_of_another_airflow_is_none(client: Client, routes: list[tuple[str, str]], held: GuardedRun) -> None:
+def test_the_walk_notices_a_route_that_asks_for_no_login(
+    client: Client, app: FastAPI, names: dict[str, object]
+) -> None:
+    """One that is added beside the app's own ways is found in its table, and answers."""
+    app.router.routes.append(APIRoute("/peek/{id}", lambda id: id))  # noqa: A006 - the path's own word
+    statuses = walk(client(None), routes_of(app), names)
+    assert [route for route, status in statuses.items() if status != 401] == [("GET", "/peek/{id}")]
+    app.add_route("/plain", lambda _: PlainTextResponse("in"))
+    with pytest.raises(AssertionError, match="/plain"):
+        routes_of(app)
+
+
+def test_no_other_method_of_a_path_says_anything(client: Client, routes: list[Route], names: dict[str, object]) -> None:
+    """To nobody: what the app has no route for is refused before it is asked who asks."""
+    there = {path for _, path in routes}
+    asked = [(method, path) for path in there for method in OTHERS]
+    assert set(walk(client(None), asked, names).values()) == {405}
+
+
+def test_a_token_of_another_airflow_is_none(client: Client, routes: list[Route], names: dict[str, object]) -> None:
     """Nor is a word that is no token."""
     token = "eyJhbGciOiJIUzUxMiJ9.eyJzdWIiOiJyb290Iiwicm9sZSI6IkFETUlOIn0.c2lnbmF0dXJl"
     for told in (token, "no-token"):
-        assert set(walk(client(None, Authorization=f"Bearer {told}"), routes, held).values()) == {403}
+        assert set(walk(client(None, Authorization=f"Bearer {told}"), routes, names).values()) == {403}
 
 
 @pytest.mark.parametrize(
-    ("name", "role", "changes"), [("vera", "VIEWER", 403), ("ulf", "USER", None), ("root", "ADMIN", None)]
+    ("name", "role", "changes"),
+    [("vera", "VIEWER", 403), ("ulf", "USER", None), ("otto", "OP", None), ("root", "ADMIN", None)],
 )
 def test_who_is_logged_in_reads_and_does_what_the_role_grants(
-    client: Client, routes: list[tuple[str, str]], held: GuardedRun, name: str, role: str, changes: int | None
+    client: Client, routes: list[Route], names: dict[str, object], name: str, role: str, changes: int | None
 ) -> None:
-    """A viewer reads; user and administrator free keys and start runs, too."""
-    expected = {(method, path): DONE["GET"] if method == "GET" else changes or DONE[path] for method, path in routes}
-    assert walk(client(name, role), routes, held) == expected
+    """A viewer reads; user, op and administrator free keys and start runs, too."""
+    expected = {route: (changes or DONE[route]) if route in DONE else 200 for route in routes}
+    assert walk(client(name, role), routes, names) == expected
 
 
 def test_airflows_session_cookie_is_a_login(client: Client, held: GuardedRun) -> None:
@@ -148,7 +163,9 @@ def test_what_cannot_be_audited_is_not_done(root: TestClient, scene: Scene, held
     assert scene.dag_runs("open") == ["r1"]
 
 
-@pytest.mark.parametrize("name", ["absent.js", "..%2Fapp.py", "%2e%2e/app.py", "app.py", "page.txt", "%2Fetc%2Fpasswd"])
+@pytest.mark.parametrize(
+    "name", ["absent.js", "..%2Fapp.py", "%2e%2e/app.py", "app.py", "page.txt", "%2Fetc%2Fpasswd", f"{300 * 'x'}.js"]
+)
 def test_only_the_pages_own_files_are_served(
     root: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -164,7 +181,7 @@ def test_only_the_pages_own_files_are_served(
     assert page.headers["content-type"].startswith("text/javascript")
 
 
-def test_the_openapi_document_names_each_route_and_its_place(root: TestClient, routes: list[tuple[str, str]]) -> None:
+def test_the_openapi_document_names_each_route_and_its_place(root: TestClient, routes: list[Route]) -> None:
     """To those who are logged in."""
     document = root.get("/openapi.json").json()
     described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}

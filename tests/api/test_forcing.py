@@ -149,7 +149,15 @@ def test_what_does_not_hold_its_key_is_not_freed(scene: Scene, held: GuardedRun,
 
 @pytest.mark.parametrize(
     "wish",
-    [{"reason": ""}, {"reason": "  \n"}, {"reason": "x" * 1001}, {"reason": "a\0b"}, {"reason": None}, {"force": True}],
+    [
+        {"reason": ""},
+        {"reason": "  \n"},
+        {"reason": "\x1f"},
+        {"reason": "x" * 1001},
+        {"reason": "a\0b"},
+        {"reason": None},
+        {"force": True},
+    ],
 )
 def test_a_reason_is_needed(scene: Scene, held: GuardedRun, force: Force, wish: dict[str, Any]) -> None:
     """1 to 1,000 characters that can be kept; and a word that is not understood is not passed over."""

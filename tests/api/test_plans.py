@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import timedelta
 from math import inf
 from typing import Any
@@ -135,7 +135,7 @@ def test_each_panel_is_one_statement_that_goes_by_indexes(sent: dict[str, list[S
     assert {panel: rows for panel, rows in reads.items() if rows > MOST.get(panel, FEW)} == {}
 
 
-def postgres_reads(engine: Engine, one: Sent) -> float:
+def postgres_reads(engine: Engine, one: Sent, big: Collection[str] = BIG) -> float:
     """How many rows of big tables a statement reads; all there may ever be when it reads one from end to end."""
     explain = f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {one.statement}"
     with engine.connect() as connection:
@@ -145,7 +145,7 @@ def postgres_reads(engine: Engine, one: Sent) -> float:
     while steps:
         step = steps.pop()
         steps += step.get("Plans", [])
-        if step.get("Relation Name") in BIG:
+        if step.get("Relation Name") in big:
             removed = (step.get(f"Rows Removed by {why}", 0) for why in ("Filter", "Index Recheck"))
             rows += step["Actual Loops"] * (step["Actual Rows"] + sum(removed))
             rows += inf if step["Node Type"].endswith("Seq Scan") else 0

@@ -156,8 +156,9 @@ def test_an_unexpected_error_has_a_name_in_the_log(root: TestClient, caplog: pyt
 
 @pytest.mark.backends("sqlite")
 def test_what_is_not_there(root: TestClient) -> None:
-    """No path, no run, no method."""
+    """No path, none with a slash too much either, no run, no method."""
     problem(root.get("/nothing"), 404, "not-found")
+    problem(root.get("/summary/"), 404, "not-found")
     problem(root.get(f"/runs/{uuid4()}"), 404, "not-found")
     problem(root.delete("/summary"), 405, "method-not-allowed")
 
@@ -166,6 +167,15 @@ def test_what_is_not_there(root: TestClient) -> None:
 def test_no_login(client: Callable[..., TestClient]) -> None:
     """A problem like the others."""
     problem(client(None).get("/summary"), 401, "not-logged-in")
+
+
+@pytest.mark.backends("sqlite")
+@pytest.mark.parametrize("path", ["/starts", "/runs/00000000-0000-0000-0000-000000000000/force-release"])
+def test_nobodys_body_is_not_read(client: Callable[..., TestClient], path: str) -> None:
+    """What is wrong with it is told to those who are logged in."""
+    sent = {"Content-Type": "application/json"}
+    problem(client(None).post(path, content=b"{", headers=sent), 401, "not-logged-in")
+    problem(client().post(path, content=b"{", headers=sent), 422, "bad-request")
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,18 @@ def test_forcing_takes_the_right_to_mark_the_run_failed(
         assert (answer.status_code, answer.json()["outcome"]) == (200, "freed")
 
 
+def test_a_right_on_a_dag_is_none_on_another_airflows(
+    client: Client, scene: Scene, crowd: dict[str, GuardedRun]
+) -> None:
+    """Who sees all, and may change the runs of `open`, frees its key, and not that of another deployment's `open`."""
+    viv = client("viv", "USER")
+    rows = viv.get("/runs/active").json()["rows"]
+    assert {row["resource"]: row["may_force_release"] for row in rows} == {name: name == "open" for name in crowd}
+    statuses = {name: viv.post(f"/runs/{run.id}/force-release", json=FORCE).status_code for name, run in crowd.items()}
+    assert statuses == {name: 200 if name == "open" else 403 for name in crowd}
+    assert scene.guard.look_run(crowd["other"].id).run.active  # type: ignore[union-attr] # it is there
+
+
 @pytest.mark.usefixtures("crowd")
 def test_a_row_says_whether_its_reader_may_free_its_key(client: Client) -> None:
     """The page shows no button to who may not."""

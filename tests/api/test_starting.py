@@ -1,5 +1,6 @@
 """Finding or starting: one DagRun in one slot, however often it is asked for."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -115,11 +116,22 @@ def test_what_is_not_understood_is_no_wish(scene: Scene, start: Callable[..., Re
     assert scene.guard.look(key()) is None
 
 
-def test_a_number_that_json_does_not_know_is_no_conf(root: TestClient) -> None:
-    """Python's parser takes it, and no database does."""
-    wish = '{"dag_id": "open", "run_id": "r", "kind": "k", "resource": "r", "conf": {"count": NaN}}'
+@pytest.mark.parametrize("conf", ['{"count": NaN}', r'{"a": "\u0000"}', r'{"\u0000": 1}', r'{"a": "\ud800"}'])
+def test_what_no_database_keeps_as_json_is_no_conf(root: TestClient, conf: str) -> None:
+    """Python's parser takes it, and SQLite would keep it as well."""
+    wish = f'{{"dag_id": "open", "run_id": "r", "kind": "k", "resource": "r", "conf": {conf}}}'
     answer = root.post("/starts", content=wish, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.json()["code"]) == (422, "bad-request")
+
+
+@pytest.mark.backends("sqlite")
+def test_a_conf_that_is_nested_too_deeply_is_none(root: TestClient) -> None:
+    """Wherever that is noticed: Python reads a little deeper than it writes."""
+    wish = {**WISH, "dag_id": "absent", "conf": {"a": 0}}
+    confs = [f"{'[' * depth}{']' * depth}" for depth in range(900, 1000)]
+    asked = [json.dumps(wish).replace("0", conf) for conf in confs]
+    answers = [root.post("/starts", content=body, headers={"Content-Type": "application/json"}) for body in asked]
+    assert {answer.json()["code"] for answer in answers} == {"bad-request", "not-created"}
 
 
 def test_an_airflow_that_does_not_answer_leaves_the_start_in_doubt(

@@ -6,11 +6,13 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import Engine
 
 from airflow_rankguard.guard.errors import GuardLost
 from airflow_rankguard.guard.outcomes import Acquired
 from airflow_rankguard.guard.service import Guard
-from airflow_rankguard.guard.values import GuardedRun, GuardKey, Life, Member, Owner
+from airflow_rankguard.guard.store import claims
+from airflow_rankguard.guard.values import Claim, GuardedRun, GuardKey, Life, Member, Owner, Timings
 from harness.ports import LOOPBACK, free_port
 from tests.answers import Answers
 from tests.cli.airflow_shell import AirflowShell
@@ -21,6 +23,8 @@ from tests.databases import Database
 
 Run = Callable[..., Ran]
 Hold = Callable[..., GuardedRun]
+MakeOwner = Callable[..., Owner]
+MakeKey = Callable[..., GuardKey]
 
 
 @pytest.fixture
@@ -62,6 +66,10 @@ def test_a_refused_start_is_told_by_whom(airflow: AirflowShell, hold: Hold, guar
     (event,) = airflow.run("events", "--event", "refused", "--dag", "rank_check", "--output", "json").json
     assert (event["run_id"], event["guarded_run_id"]) == ("r2", str(held.id))
     assert "DAG rank_check run r1" in airflow.run("show", event["guarded_run_id"]).out
+    blocker = airflow.run("show", event["guarded_run_id"], "--output", "json").json["run"]
+    assert datetime.fromisoformat(blocker["claimed_at"]) == held.claimed_at
+    assert airflow.run("release", blocker["id"], "--reason", "in the way", "--even-if-alive").code == 0
+    assert guard.look(held.key) is None
 
 
 def test_different_troubles_have_different_words(
@@ -92,3 +100,40 @@ def test_different_troubles_have_different_words(
     assert [(event["run_id"], event["event"]) for event in lost] == [("r3", "lost")]
     assert "cannot be used" in down.err
     assert "Run `rankguard db upgrade`" in missing.err
+
+
+@pytest.mark.backends("postgres")
+def test_a_contended_key_has_a_word_of_its_own(
+    airflow: AirflowShell, database: Database, engine: Engine, guard: Guard, owner: MakeOwner, key: MakeKey
+) -> None:
+    """Somebody is about to take it: neither taken nor held, and nothing is adopted."""
+    dag_id = f"dag_{uuid4().hex}"
+    airflow.add_run(dag_id, "r1")
+    airflow.connect("hurried", connection_to(database, lock_timeout=0.02))
+    words = ("adopt", dag_id, "r1", "--kind", "rank_check", "--resource", "42", "--output", "json")
+    claim = Claim(id=uuid4(), key=key(), owner=owner("r2"), life=Life(try_number=1))
+    with engine.connect() as other, other.begin() as transaction:
+        assert claims.claim(other, claim, Timings())
+        contended = airflow.run(*words, "--conn-id", "hurried")
+        transaction.rollback()
+    assert contended.code == 1
+    assert contended.json[0]["why"].startswith("rank_check/42 is contended: ")
+    assert guard.look(key()) is None
+
+
+def test_freeing_a_key_by_hand(airflow: AirflowShell, guard: Guard, answers: Answers, hold_in_airflow: Hold) -> None:
+    """It takes a reason, and a word more over a living holder, who then loses; who, when and why stay readable."""
+    held = hold_in_airflow("r1")
+    assert airflow.run("release", held.id, "--even-if-alive").code == 2
+    assert airflow.run("release", held.id, "--reason", " ", "--even-if-alive").code == 2
+    assert airflow.run("release", held.id, "--reason", "stuck since noon").code == 1
+    assert guard.look(held.key) is not None
+    freed = airflow.run("release", held.id, "--reason", "stuck since noon", "--even-if-alive", "--by", "ada")
+    assert freed.code == 0
+    told = airflow.run("show", held.id, "--output", "json").json
+    assert (told["run"]["cause"], told["run"]["reason"]) == ("forced", "stuck since noon (by ada)")
+    (event,) = told["events"]
+    assert (event["event"], event["actor"], event["reason"]) == ("forced", "ada", "stuck since noon (by ada)")
+    assert datetime.fromisoformat(event["at"]) > held.claimed_at
+    with pytest.raises(GuardLost, match=r"freed by force at .*stuck since noon \(by ada\)"):
+        guard.enter(held.key, held.owner, held.life, Member(task_id="check"), answers)
