@@ -9,6 +9,8 @@ STAMP := $(VENV)/.installed
 CELERY := $(VENV)/.celery-installed
 BROWSER := $(VENV)/.browser-installed
 DOCS := $(VENV)/.docs-installed
+FAB_VENV := .venv-fab
+FAB := $(FAB_VENV)/.installed
 SOURCES := $(patsubst %/__init__.py,%,$(wildcard */__init__.py)) $(wildcard dags/*.py)
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 # Tests on a running Airflow share it, one after the other.
@@ -22,7 +24,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --disable-pip-version
 SUPPORTED := import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up down test test-system test-celery test-browser test-airflow test-waiting test-watcher test-races test-quarter test-rate test-lifecycle test-lifecycle-full test-core test-parse test-matrix lint docs format bench-wake-up mutants clean
+.PHONY: help demo up down test test-system test-celery test-browser test-airflow test-fab test-waiting test-watcher test-races test-quarter test-rate test-lifecycle test-lifecycle-full test-core test-parse test-matrix lint docs format bench bench-quick bench-wake-up mutants clean
 
 help: ## print these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,7 +39,7 @@ down: $(STAMP) ## end what `make up` has opened
 	@$(BIN)/python -m demo down
 
 test: $(STAMP) ## the tests that need pip only, on SQLite and PostgreSQL
-	@$(PYTEST) -m "not system and not quarter and not rate and not celery and not browser and not lifecycle" --ignore=tests/waiting
+	@$(PYTEST) -m "not system and not quarter and not rate and not celery and not browser and not fab and not lifecycle" --ignore=tests/waiting
 
 test-system: $(STAMP) ## the tests that need Debian packages (installs them, as root)
 	@command -v pgbouncer >/dev/null || \
@@ -61,6 +63,9 @@ test-browser: $(BROWSER) ## the page in a browser on a running Airflow (installs
 WAITING := tests/waiting tests/airflow/test_waiting.py
 test-airflow: $(STAMP) ## the tests that need a running Airflow (they start one), but for the next two
 	@$(ALONE) -m lifecycle --ignore=tests/lifecycle $(WAITING:%=--ignore=%)
+
+test-fab: $(FAB) ## who may do what under Airflow's FAB auth manager
+	@$(FAB_VENV)/bin/python -m pytest $(PYTEST_ARGS) tests/fab
 
 test-waiting: $(STAMP) ## those about waiting: hundreds in line, every way to be woken
 	@$(ALONE) $(WAITING)
@@ -109,26 +114,26 @@ format: $(STAMP) ## put every file into the one format
 	@$(BIN)/ruff format .
 
 bench-wake-up: $(STAMP) ## how long waiters wait once their key is free, told and polling (about a minute)
-	@$(BIN)/python -m benchmarks.wake_up
+	@$(BIN)/python -m benchmarks --only wake_up
 
 mutants: $(STAMP) ## take out one guard line at a time: the tests must notice
 	@$(BIN)/python -m tests.mutants
 
 clean: ## remove the virtual environment and what the tools left
 	@test ! -e .demo/up.lock || $(BIN)/python -m demo down
-	@rm -rf $(VENV) build dist *.egg-info .demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache site
+	@rm -rf $(VENV) $(FAB_VENV) .bench build dist *.egg-info .demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache site
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip is the last thing that venv writes, so a broken-off start is taken up again.
-$(BIN)/pip:
+$(BIN)/pip $(FAB_VENV)/bin/pip: %/bin/pip:
 	@$(PYTHON) -c '$(SUPPORTED)' || \
 	  { echo "Python 3.11 or 3.12 is needed, '$(PYTHON)' is not one: run make PYTHON=/path/to/python3.12" >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $*
 
 $(STAMP): pyproject.toml constraints.txt | $(BIN)/pip
 	@$(BIN)/python -c '$(SUPPORTED)' || \
 	  { echo "$(VENV) was made by another Python than 3.11 or 3.12: run make clean" >&2; exit 1; }
-	@echo "Installing into $(VENV) (once, about a minute) ..."
+	@echo "Installing into $(VENV) (once, one to two minutes) ..."
 	@$(if $(AIRFLOW),grep -vE '$(FREED)' constraints.txt >$(PINS))
 	@$(PIP_INSTALL) -e '.[dev]'
 	@touch $@
@@ -143,4 +148,13 @@ $(BROWSER): $(STAMP)
 
 $(DOCS): $(STAMP)
 	@$(PIP_INSTALL) -e '.[docs]'
+	@touch $@
+
+# Flask-AppBuilder takes no dateutil 4: FAB has a virtual environment of its own, where all else is as pinned.
+$(FAB): BIN := $(FAB_VENV)/bin
+$(FAB): PINS := $(FAB_VENV)/constraints.txt
+$(FAB): pyproject.toml constraints.txt | $(FAB_VENV)/bin/pip
+	@echo "Installing into $(FAB_VENV) (once, one to two minutes) ..."
+	@sed 's/^python-dateutil==.*/python-dateutil==2.9.0.post0/' constraints.txt >$(PINS)
+	@$(PIP_INSTALL) -e '.[dev,fab]'
 	@touch $@
