@@ -11,12 +11,13 @@ import re
 import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, assert_never
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
+    from airflow_rankguard.guard.beginning import Begun
     from airflow_rankguard.guard.outcomes import Acquired, Joined, Refused, Superseded
     from airflow_rankguard.guard.service import Guard
     from airflow_rankguard.guard.values import GuardedRun, GuardKey
@@ -110,6 +111,24 @@ def count_refused(outcome: Refused | Superseded | Joined, policy: str, asked_at:
 
 
 @_harmless()
+def count_begun(begun: Begun, policy: str) -> None:
+    """Count a start that was refused, or the stale runs that were reclaimed on the way.
+
+    The key itself is counted when the acquire task of the started run takes the claim over: not here, too.
+
+    :param policy: the start's ``on_conflict``.
+    """
+    from airflow_rankguard.guard.outcomes import AlreadyRunning, Created  # noqa: PLC0415 - as above
+
+    match begun:
+        case Created(reclaimed=reclaimed):
+            for stale in reclaimed:
+                count_ended(stale)
+        case AlreadyRunning(refused=refused):
+            count_refused(refused, policy)
+
+
+@_harmless()
 def count_lost(key: GuardKey) -> None:
     """Count a guarded task that the fence kept out, because its run has lost the key."""
     _count(LOST, key)
@@ -183,22 +202,31 @@ def traced(verb: str, key: GuardKey, call: Callable[[], T]) -> T:
 
 
 def _count(metric: Metric, key: GuardKey, **tags: str) -> None:
-    from airflow.sdk.observability.stats import Stats  # noqa: PLC0415 - only a task at work needs it
-
-    Stats.incr(metric.name, tags=_tags(metric, kind=key.kind, **tags))
+    _statistics().incr(metric.name, tags=_tags(metric, kind=key.kind, **tags))
 
 
 def _time(metric: Metric, key: GuardKey, since: datetime | None, until: datetime | None, **tags: str) -> None:
-    from airflow.sdk.observability.stats import Stats  # noqa: PLC0415 - as above
-
     if since is not None and until is not None:
-        Stats.timing(metric.name, until - since, tags=_tags(metric, kind=key.kind, **tags))
+        _statistics().timing(metric.name, until - since, tags=_tags(metric, kind=key.kind, **tags))
 
 
 def _gauge(metric: Metric, value: float) -> None:
-    from airflow.sdk.observability.stats import Stats  # noqa: PLC0415 - as above
+    _statistics().gauge(metric.name, value)
 
-    Stats.gauge(metric.name, value)
+
+def _statistics() -> Any:
+    """Airflow's statistics, as this process has set them up.
+
+    There are two copies: a task's process has set up the Task SDK's, the scheduler and the API server that of Airflow's
+    core. A task is told by what Airflow itself goes by when it looks up a connection (``airflow.models.connection``).
+    """
+    if hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS"):
+        from airflow.sdk.observability import stats as of_task  # noqa: PLC0415 - only a task at work needs it
+
+        return of_task.Stats
+    from airflow.observability import stats as of_server  # noqa: PLC0415 - a task's process may have no such module
+
+    return of_server.Stats
 
 
 def _tags(metric: Metric, **values: str) -> dict[str, str]:

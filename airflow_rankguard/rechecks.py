@@ -8,6 +8,8 @@ import threading
 import time
 from dataclasses import dataclass
 
+from airflow_rankguard import metrics
+
 log = logging.getLogger(__name__)
 
 MOST_WAITING = 1000
@@ -80,5 +82,6 @@ def _look(recheck: Recheck) -> bool:
         hook.engine.dispose()
     for found in swept:
         if found.reclaimed:
+            metrics.count_ended(found.run)
             log.info("Reclaimed %s from %s: %s.", found.run.key, found.run.owner, found.run.reason)
     return any(not found.reclaimed for found in swept)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import getpass
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import assert_never
 
 from airflow_rankguard.cli.airflow_runs import AirflowRun, active_runs, named_run
-from airflow_rankguard.cli.connecting import connected
+from airflow_rankguard.cli.connecting import Place, connected
 from airflow_rankguard.cli.exit_codes import ExitCode, UsageError
+from airflow_rankguard.cli.foreseeing import foreseen
 from airflow_rankguard.cli.progress import progress
 from airflow_rankguard.cli.records import Record, run_record
 from airflow_rankguard.cli.rendering import Table, present, remark
@@ -52,11 +53,14 @@ class Adopting:
     """How DagRuns are adopted: by the same insert as an ``acquire``, so that the index decides.
 
     :param args: the command line.
+    :param promised: in a dry run, which run would have which key by now.
     """
 
+    place: Place
     guard: Guard
     ask: AskAirflow
     args: Namespace
+    promised: dict[GuardKey, AirflowRun] = field(default_factory=dict)
 
     def adopted(self, run: AirflowRun) -> Adoption:
         """Adopt one DagRun, or say what would become of it."""
@@ -70,20 +74,30 @@ class Adopting:
             why = ": ".join(filter(None, (f"its DagRun is {answer.state}", answer.why)))
             return Adoption(run=run, became=Became.REFUSED, key=key, why=why)
         seen = self.guard.look(key)
-        if seen is not None and (seen.run.owner.dag_id, seen.run.owner.run_id) == (run.dag_id, run.run_id):
+        if seen is not None and _is_of(seen.run.owner, owner):
             return Adoption(run=run, became=Became.HELD, key=key, row=seen.run)
         if self.args.dry_run:
-            return _would_be(run, key, None if seen is None else seen.run)
+            return self._would_be(run, key, owner)
         life = Life(run_started_at=answer.run_started_at, clear_number=answer.clear_number or 0)
         return self._taken(run, key, owner, life)
 
     def _key(self, run: AirflowRun) -> GuardKey:
-        resource, field = self.args.resource, self.args.conf_field
-        if field is not None:
-            if field not in run.conf:
-                raise BadKey("resource", None, f"is not in the run's conf, which has no {field!r}")
-            resource = run.conf[field]
+        resource, name = self.args.resource, self.args.conf_field
+        if name is not None:
+            if name not in run.params:
+                raise BadKey("resource", None, f"is in neither the run's conf nor its DAG's params: no {name!r} there")
+            resource = run.params[name]
         return GuardKey(kind=self.args.kind, resource=resource, tenant=self.args.tenant)
+
+    def _would_be(self, run: AirflowRun, key: GuardKey, owner: Owner) -> Adoption:
+        if (earlier := self.promised.get(key)) is not None:
+            why = f"{earlier} would have it by then"
+            return Adoption(run=run, became=Became.REFUSED, key=key, why=why)
+        found = foreseen(self.place, key, owner)
+        if found.taken:
+            self.promised[key] = run
+        became = Became.WOULD_BE if found.taken else Became.REFUSED
+        return Adoption(run=run, became=became, key=key, why=found.why)
 
     def _taken(self, run: AirflowRun, key: GuardKey, owner: Owner, life: Life) -> Adoption:
         by = f"adopted by {self.args.by or getpass.getuser()}"
@@ -115,7 +129,7 @@ def adopt(args: Namespace) -> ExitCode:
         if place.ask is None:
             raise UsageError("Airflow is asked about each run: go by an Airflow connection, not by a URL.")
         runs = named_run(args.dag_id, args.dag_run_id) if args.dag_run_id else active_runs(args.dag_id)
-        adopting = Adopting(place.guard(), place.ask, args)
+        adopting = Adopting(place, place.guard(), place.ask, args)
         with progress("Adopting", len(runs)) as told:
             for run in runs:
                 adoptions.append(adopting.adopted(run))
@@ -128,11 +142,8 @@ def adopt(args: Namespace) -> ExitCode:
     return ExitCode.REFUSED if refused else ExitCode.OK
 
 
-def _would_be(run: AirflowRun, key: GuardKey, holder: GuardedRun | None) -> Adoption:
-    if holder is None:
-        return Adoption(run=run, became=Became.WOULD_BE, key=key)
-    why = f"{holder.owner} holds it since {holder.since:%Y-%m-%d %H:%M:%S} UTC; whether it is alive was not asked"
-    return Adoption(run=run, became=Became.REFUSED, key=key, why=why)
+def _is_of(held: Owner, run: Owner) -> bool:
+    return (held.deployment, held.dag_id, held.run_id) == (run.deployment, run.dag_id, run.run_id)
 
 
 def _table(adoptions: Sequence[Adoption]) -> Table:

@@ -118,7 +118,11 @@ ADOPT = _verb(
     ),
     _option("--kind", required=True, help="the key's kind"),
     _option("--resource", help="the key's resource"),
-    _option("--conf-field", metavar="FIELD", help="take the resource from this field of each run's conf"),
+    _option(
+        "--conf-field",
+        metavar="FIELD",
+        help="take the resource from this field of each run's conf, or from the DAG's param of that name",
+    ),
     _option("--tenant", default="", help="the key's tenant"),
     _option("--by", metavar="NAME", type=arguments.words, help="who does it; kept (default: your user name)"),
     _option("--dry-run", action="store_true", help="only say what would become of each"),

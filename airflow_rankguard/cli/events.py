@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from airflow_rankguard.cli.connecting import connected
 from airflow_rankguard.cli.exit_codes import ExitCode
-from airflow_rankguard.cli.records import event_record
+from airflow_rankguard.cli.records import listed_record
 from airflow_rankguard.cli.rendering import present
 from airflow_rankguard.cli.tables import history_table
 from airflow_rankguard.guard.store import history
@@ -20,5 +20,5 @@ def events(args: Namespace) -> ExitCode:
     with connected(args) as place:
         found = place.database().look(history.listed_events, wanted)
     table = history_table(found) if found else "Nothing of that kind happened."
-    present(args.output, [event_record(event) for event in found], table)
+    present(args.output, [listed_record(listed) for listed in found], table)
     return ExitCode.OK

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_rankguard.guard.outcomes import Swept
 from airflow_rankguard.guard.store.events import Event
+from airflow_rankguard.guard.store.history import Listed
 from airflow_rankguard.guard.turns import Place
 from airflow_rankguard.guard.values import GuardedRun, Presence
 
@@ -48,6 +49,16 @@ def event_record(event: Event) -> Record:
     plain = asdict(event)
     at, word, key = (plain.pop(part) for part in ("at", "event", "key"))
     return {"at": at, "event": word, **key, **owner, **{name: plain[name] for name in plain if name != "owner"}}
+
+
+def listed_record(listed: Listed) -> Record:
+    """The same, with the DagRun that held the key which was refused."""
+    blocker = listed.blocker
+    return {
+        **event_record(listed.event),
+        "blocker_dag_id": blocker and blocker.dag_id,
+        "blocker_run_id": blocker and blocker.run_id,
+    }
 
 
 def swept_record(swept: Swept) -> Record:

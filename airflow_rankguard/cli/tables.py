@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from airflow_rankguard.cli.rendering import Table
 from airflow_rankguard.guard.outcomes import Swept
 from airflow_rankguard.guard.store.events import Event
+from airflow_rankguard.guard.store.history import Listed
 from airflow_rankguard.guard.turns import Place
 from airflow_rankguard.guard.values import GuardedRun, Presence
 
@@ -67,10 +68,13 @@ def presences_table(presences: Sequence[Presence]) -> Table:
     return Table("Inside", ("task", "since (UTC)"), [(one.member, one.entered_at) for one in presences])
 
 
-def history_table(events: Sequence[Event]) -> Table:
+def history_table(listed: Sequence[Listed]) -> Table:
     """What happened to all keys, newest first."""
-    rows = [(event.at, event.event, event.key, event.owner, event.actor, event.reason) for event in events]
-    return Table("Events", ("at (UTC)", "event", "key", "owner", "actor", "why"), rows, COLOURS)
+    rows = [
+        (one.event.at, one.event.event, one.event.key, one.event.owner, one.blocker, one.event.actor, one.event.reason)
+        for one in listed
+    ]
+    return Table("Events", ("at (UTC)", "event", "key", "owner", "blocker", "actor", "why"), rows, COLOURS)
 
 
 def events_table(events: Sequence[Event]) -> Table:

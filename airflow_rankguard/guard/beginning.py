@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from airflow_rankguard.guard import ending
@@ -52,10 +52,10 @@ class Beginning:
         for _ in range(self.database.timings.rounds):
             outcome = Acquiring(self.database, self.wanted, self.ask).outcome()
             match outcome:
-                case Acquired(run=run, reentered=again):
+                case Acquired(run=run, reentered=again, reclaimed=reclaimed):
                     claim = self.database.statement(starts.renew, run, self.database.timings) if again else run
                     if claim is not None:
-                        return self._created(claim)
+                        return replace(self._created(claim), reclaimed=reclaimed)
                 case Refused():
                     return self._found_before() or AlreadyRunning(refused=outcome)
                 case Contended():

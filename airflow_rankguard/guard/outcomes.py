@@ -177,10 +177,12 @@ class Created:
 
     :param run: the claim, or what became of it.
     :param found: an earlier try of the same start had created the DagRun.
+    :param reclaimed: the stale runs that were ended on the way.
     """
 
     run: GuardedRun
     found: bool = False
+    reclaimed: tuple[GuardedRun, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Engine
 
@@ -16,6 +16,7 @@ from airflow_rankguard.guard.store import deployments, looks, prunes
 from airflow_rankguard.guard.values import Owner, Timings, Waiter
 
 PRUNE_BATCH = 1000
+EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 class Upkeep:
@@ -61,7 +62,10 @@ class Upkeep:
         :param told: hears of each batch how many rows went with it.
         :returns: how many rows went.
         """
-        before = self._database.look(looks.now) - older_than
+        now = self._database.look(looks.now)
+        if older_than > now - EARLIEST:  # before the calendar's first day, when nothing had happened
+            return 0
+        before = now - older_than
         total = 0
         for sentence in prunes.SENTENCES:
             for gone in self._pruned(sentence, before, batch):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from airflow_rankguard import metrics
 from airflow_rankguard.links import HoldingRunLink, run_path
 from airflow_rankguard.settings import DEFAULT_CONN_ID
 
@@ -105,6 +106,7 @@ class RankGuardTriggerDagRunOperator(BaseOperator):
             begun = self._begin(key_of(context, self), context)
         except (BadKey, NotCreated) as error:
             raise AirflowFailException(str(error)) from error
+        metrics.count_begun(begun, self.on_conflict)
         if isinstance(begun, Created):
             self.log.info("%s %s with %s.", "Found" if begun.found else "Created", begun.run.owner, begun.run.key)
             self.holding_run = run_path(begun.run.owner.dag_id, begun.run.owner.run_id)

@@ -30,6 +30,7 @@ class RankCheckTimetable(Timetable):
     :param config_id: the config; without an anchor the time follows from it.
     :param time_zone: its IANA name.
     :param anchor: a moment with the wanted time of day and, for ``weekly``, weekday.
+    :raises BadSchedule: the anchor names no moment.
     """
 
     description = "When a rank config is due"
@@ -37,6 +38,7 @@ class RankCheckTimetable(Timetable):
     def __init__(self, every: str, *, config_id: str, time_zone: str = "UTC", anchor: datetime | None = None) -> None:
         self._config_id = config_id
         self._schedule = Schedule(every=every, time_zone=time_zone, anchor=anchor)
+        self._anchor = None if anchor is None else _in_utc(anchor)
 
     @property
     def summary(self) -> str:
@@ -44,12 +46,11 @@ class RankCheckTimetable(Timetable):
 
     def serialize(self) -> dict[str, Any]:
         schedule = self._schedule
-        anchor = None if schedule.anchor is None else schedule.anchor.astimezone(UTC).isoformat()
         return {
             "every": schedule.every,
             "config_id": self._config_id,
             "time_zone": schedule.time_zone,
-            "anchor": anchor,
+            "anchor": self._anchor,
         }
 
     @classmethod
@@ -88,3 +89,11 @@ class RankCheckTimetable(Timetable):
 
     def _after(self, moment: datetime) -> datetime:
         return due_after(self._schedule, self._config_id, moment)
+
+
+def _in_utc(anchor: datetime) -> str:
+    """The anchor as Airflow keeps it; one on the calendar's first or last day may have no such moment."""
+    try:
+        return anchor.astimezone(UTC).isoformat()
+    except OverflowError as error:
+        raise BadSchedule(f"the anchor {anchor} lies outside the calendar in UTC") from error

@@ -48,6 +48,18 @@ class AirflowShell:
         """Let Airflow have a DagRun."""
         self._asked({"add": {"dag_id": dag_id, "run_id": run_id, "state": state, "conf": conf}})
 
+    def end_runs(self, dag_id: str) -> None:
+        """Let Airflow's DagRuns of a DAG be over."""
+        self._asked({"end": {"dag_id": dag_id}})
+
+    def add_dag(self, dag_id: str, **params: object) -> None:
+        """Let Airflow have a DAG with these params."""
+        self._asked({"dag": {"dag_id": dag_id, "params": params}})
+
+    def spoil_dag(self, dag_id: str) -> None:
+        """Let Airflow be unable to read what it has of a DAG."""
+        self._asked({"spoil": {"dag_id": dag_id}})
+
     def _asked(self, request: Mapping[str, object]) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -101,9 +113,11 @@ def _inherited() -> dict[str, str]:
 
 
 def _carried_out(request: dict[str, Any]) -> dict[str, object]:
-    if "add" in request:
-        _add_run(**request["add"])
-        return {}
+    for verb, carry_out in (("add", _add_run), ("end", _end_runs), ("dag", _add_dag), ("spoil", _spoil_dag)):
+        if verb in request:
+            with redirect_stdout(sys.stderr):  # Airflow says there what it parses
+                carry_out(**request[verb])
+            return {}
     from airflow_rankguard.cli.main import main  # noqa: PLC0415 - the caller needs none of it
 
     os.environ.update(request["environment"])
@@ -138,6 +152,43 @@ def _add_run(dag_id: str, run_id: str, state: str, conf: dict[str, object]) -> N
     )
     with create_session() as session:
         session.add(run)
+
+
+def _end_runs(dag_id: str) -> None:
+    from airflow.models.dagrun import DagRun  # noqa: PLC0415 - the caller needs none of it
+    from airflow.utils.session import create_session  # noqa: PLC0415
+    from sqlalchemy import update  # noqa: PLC0415
+
+    with create_session() as session:
+        session.execute(update(DagRun).where(DagRun.dag_id == dag_id).values(state="failed"))
+
+
+def _add_dag(dag_id: str, params: dict[str, object]) -> None:
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db  # noqa: PLC0415 - the caller needs none of it
+    from airflow.models.dagbundle import DagBundleModel  # noqa: PLC0415
+    from airflow.sdk import DAG  # noqa: PLC0415
+    from airflow.utils.session import create_session  # noqa: PLC0415
+
+    folder = Path(os.environ["AIRFLOW_HOME"], "dags")
+    folder.mkdir(exist_ok=True)
+    bag = DagBag(str(folder), bundle_path=folder, bundle_name="tests")
+    with DAG(dag_id, schedule=None, params=params) as dag:
+        pass
+    dag.fileloc = str(folder / "made.py")
+    bag.bag_dag(dag)
+    with create_session() as session:
+        session.merge(DagBundleModel(name="tests"))
+    sync_bag_to_db(bag, "tests", None)
+
+
+def _spoil_dag(dag_id: str) -> None:
+    from airflow.utils.session import create_session  # noqa: PLC0415 - the caller needs none of it
+    from sqlalchemy import text  # noqa: PLC0415
+
+    spoilt = json.dumps({"__version": 3, "dag": {"dag_id": dag_id, "timetable": {"__type": "no.such.Timetable"}}})
+    with create_session() as session:
+        update = text("UPDATE serialized_dag SET data = :data WHERE dag_id = :dag_id")
+        session.execute(update, {"data": spoilt, "dag_id": dag_id})
 
 
 def _serve() -> None:

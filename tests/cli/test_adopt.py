@@ -5,11 +5,13 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import Engine
 
 from airflow_rankguard.guard.answers import Answer, RunState
 from airflow_rankguard.guard.outcomes import Acquired
 from airflow_rankguard.guard.service import Guard
-from airflow_rankguard.guard.values import GuardedRun, GuardKey, Life, Owner, Status
+from airflow_rankguard.guard.store.looks import Wanted
+from airflow_rankguard.guard.values import GuardedRun, GuardKey, Life, Owner, Policy, Status
 from tests.answers import Answers
 from tests.cli.airflow_shell import AirflowShell, run_without_metadata
 from tests.cli.conftest import connection_to
@@ -93,7 +95,7 @@ def test_all_active_runs_of_a_dag_are_adopted(airflow: AirflowShell, dag_id: str
         ("r2", "43", "adopted"),
     ]
     assert "is empty" in ran.json[1]["why"]
-    assert "which has no 'config_id'" in ran.json[2]["why"]
+    assert "is in neither the run's conf nor its DAG's params: no 'config_id' there" in ran.json[2]["why"]
     assert ran.json[0]["run"]["tenant"] == "acme"
     assert guard.look(GuardKey(kind="rank_check", resource="done", tenant="acme")) is None
 
@@ -136,7 +138,145 @@ def test_a_dry_run_writes_nothing(airflow: AirflowShell, dag_id: str, guard: Gua
     assert ran.code == 1
     assert adopted(ran) == [("r1", "42", "would be adopted"), ("r2", "43", "refused")]
     assert "DAG rank_check run other (acquire) holds it since" in ran.json[1]["why"]
+    assert "UTC: its DagRun is missing, in grace until" in ran.json[1]["why"]
     assert guard.look(key("42")) is None
+
+
+def foretold(airflow: AirflowShell, dag_id: str, *words: object) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """What a dry run says becomes of each run and why, and then what an adoption makes of them."""
+    said = ("adopt", dag_id, "--kind", "rank_check", *(words or ("--resource", "42")), "--output", "json")
+    told, done = airflow.run(*said, "--dry-run").json, airflow.run(*said).json
+    return [(one["became"], one["why"]) for one in told], [(one["became"], one["why"]) for one in done]
+
+
+def wait_in_line(airflow: AirflowShell, guard: Guard, held: GuardedRun, dag_id: str, answers: Answers) -> None:
+    """Let a run that lives stand in line for a key, which is then given back."""
+    airflow.add_run(dag_id, "waiting")
+    waiting = Owner(deployment=DEPLOYMENT, dag_id=dag_id, run_id="waiting", guard_id="acquire")
+    guard.acquire(held.key, waiting, Life(try_number=1), answers, policy=Policy.WAIT)
+    guard.release(held.id, held.token, answers)
+
+
+def test_a_dry_run_sees_for_whom_a_key_is_kept(
+    airflow: AirflowShell, dag_id: str, guard: Guard, hold: Hold, answers: Answers
+) -> None:
+    """Nobody holds it, and still the adoption would be refused, as it then is; the line stays as it was."""
+    other = f"{dag_id}_other"
+    wait_in_line(airflow, guard, hold("r1", "42"), other, answers)
+    airflow.add_run(dag_id, "r2")
+    [(told, why)], [(done, refusal)] = foretold(airflow, dag_id)
+    assert (told, done) == ("refused", "refused")
+    assert why.startswith(f"it is kept for DAG {other} run waiting (acquire), which waits in line since ")
+    assert f"is kept for DAG {other} run waiting (acquire), which waits in line since " in refusal
+    assert [place.waiter.owner.run_id for place in guard.waiting(Wanted())] == ["waiting"]
+
+
+def test_a_dry_run_passes_over_who_will_never_come(
+    airflow: AirflowShell, dag_id: str, guard: Guard, hold: Hold, answers: Answers
+) -> None:
+    """One that waits, and whose DagRun has ended, keeps nobody out; the dry run leaves it in its line."""
+    other = f"{dag_id}_other"
+    wait_in_line(airflow, guard, hold("r1", "42"), other, answers)
+    airflow.end_runs(other)
+    airflow.add_run(dag_id, "r2")
+    words = ("adopt", dag_id, "--kind", "rank_check", "--resource", "42", "--output", "json")
+    ran = airflow.run(*words, "--dry-run")
+    assert (ran.code, adopted(ran)) == (0, [("r2", "42", "would be adopted")])
+    assert len(guard.waiting(Wanted())) == 1
+    assert adopted(airflow.run(*words)) == [("r2", "42", "adopted")]
+
+
+def test_a_dry_run_lets_no_other_deployments_waiter_pass(
+    airflow: AirflowShell, dag_id: str, engine: Engine, guard: Guard, hold: Hold, answers: Answers
+) -> None:
+    """This Airflow has a DagRun of the same name, which has ended, and knows nothing of the other's."""
+    held = hold("r1", "42")
+    far = f"{dag_id}_far"
+    airflow.add_run(far, "away", "failed")
+    foreign = Owner(deployment="other", dag_id=far, run_id="away", guard_id="acquire")
+    Guard(engine, "other").acquire(held.key, foreign, Life(try_number=1), answers, policy=Policy.WAIT)
+    guard.release(held.id, held.token, answers)
+    airflow.add_run(dag_id, "r2")
+    [(told, why)], [(done, _)] = foretold(airflow, dag_id)
+    assert (told, done) == ("refused", "refused")
+    assert why.startswith(f"it is kept for DAG {far} run away (acquire)")
+
+
+def test_a_dry_run_judges_the_holder(airflow: AirflowShell, dag_id: str, guard: Guard, hold: Hold, key: Key) -> None:
+    """One whose DagRun has ended would be reclaimed, and is not yet."""
+    airflow.add_run("rank_check", f"dead_{dag_id}", "failed")
+    held = hold(f"dead_{dag_id}", "42")
+    airflow.add_run(dag_id, "r1")
+    words = ("adopt", dag_id, "--kind", "rank_check", "--resource", "42", "--output", "json")
+    ran = airflow.run(*words, "--dry-run")
+    assert (ran.code, adopted(ran)) == (0, [("r1", "42", "would be adopted")])
+    dead = f"DAG rank_check run dead_{dag_id} (acquire)"
+    assert ran.json[0]["why"] == f"{dead} would be reclaimed: its DagRun ended failed without releasing"
+    seen = guard.look(key("42"))
+    assert seen is not None
+    assert seen.run == held
+    assert adopted(airflow.run(*words)) == [("r1", "42", "adopted")]
+
+
+def test_a_dry_run_sees_who_waits_behind_the_dead(
+    airflow: AirflowShell, dag_id: str, guard: Guard, hold: Hold, answers: Answers
+) -> None:
+    """The key of a holder that would be reclaimed is kept for the first in line, not for the run to be adopted."""
+    airflow.add_run("rank_check", f"dead_{dag_id}", "failed")
+    held = hold(f"dead_{dag_id}", "42")
+    other = f"{dag_id}_other"
+    airflow.add_run(other, "waiting")
+    waiting = Owner(deployment=DEPLOYMENT, dag_id=other, run_id="waiting", guard_id="acquire")
+    answers[f"dead_{dag_id}"] = RunState.RUNNING
+    guard.acquire(held.key, waiting, Life(try_number=1), answers, policy=Policy.WAIT)
+    airflow.add_run(dag_id, "r1")
+    [(told, why)], [(done, _)] = foretold(airflow, dag_id)
+    assert (told, done) == ("refused", "refused")
+    assert why.startswith(f"it is kept for DAG {other} run waiting (acquire)")
+
+
+def test_a_dry_run_promises_a_key_once(airflow: AirflowShell, dag_id: str) -> None:
+    """Of two runs with one key the first would have it, as it then has, and the second is told so."""
+    airflow.add_run(dag_id, "r1")
+    airflow.add_run(dag_id, "r2")
+    told, done = foretold(airflow, dag_id)
+    assert told == [("would be adopted", ""), ("refused", f"DAG {dag_id} run r1 would have it by then")]
+    assert [became for became, _ in done] == ["adopted", "refused"]
+
+
+def test_what_another_deployment_holds_is_not_held_already(
+    airflow: AirflowShell, dag_id: str, engine: Engine, key: Key, answers: Answers
+) -> None:
+    """Two Airflows may name their runs alike: the other's key is refused, not taken for one's own."""
+    foreign = Owner(deployment="other", dag_id=dag_id, run_id="r1", guard_id="acquire")
+    Guard(engine, "other").acquire(key("42"), foreign, Life(try_number=1), answers)
+    airflow.add_run(dag_id, "r1")
+    told, done = foretold(airflow, dag_id)
+    assert [became for became, _ in (*told, *done)] == ["refused", "refused"]
+    assert "it belongs to deployment 'other'" in told[0][1]
+
+
+def test_the_dags_params_stand_in_for_the_conf(airflow: AirflowShell, dag_id: str) -> None:
+    """As `{{ params.shop }}` does: a run that was started without the field has the DAG's own value."""
+    airflow.add_dag(dag_id, shop="shop-nl", none=None)
+    airflow.add_run(dag_id, "r1")
+    airflow.add_run(dag_id, "r2", shop="shop-be")
+    words = ("adopt", dag_id, "--kind", "export", "--output", "json", "--conf-field")
+    assert adopted(airflow.run(*words, "shop")) == [("r1", "shop-nl", "adopted"), ("r2", "shop-be", "adopted")]
+    refused = airflow.run(*words, "none").json
+    assert [one["became"] for one in refused] == ["refused", "refused"]
+    assert "The guard key's resource None" in refused[0]["why"]
+
+
+@pytest.mark.backends("sqlite")
+def test_a_dag_that_airflow_cannot_read_has_no_params(airflow: AirflowShell, dag_id: str) -> None:
+    """Its runs are adopted by their conf."""
+    airflow.add_dag(dag_id, shop="shop-nl")
+    airflow.spoil_dag(dag_id)
+    airflow.add_run(dag_id, "r1")
+    airflow.add_run(dag_id, "r2", shop="shop-be")
+    ran = airflow.run("adopt", dag_id, "--kind", "export", "--conf-field", "shop", "--output", "json")
+    assert adopted(ran) == [("r1", None, "refused"), ("r2", "shop-be", "adopted")]
 
 
 @pytest.mark.backends("sqlite")

@@ -11,7 +11,7 @@ from sqlalchemy import CheckConstraint
 from airflow_rankguard.cli.commands import EVENTS
 from airflow_rankguard.guard.service import Guard
 from airflow_rankguard.guard.tables import guard_events
-from airflow_rankguard.guard.values import GuardedRun
+from airflow_rankguard.guard.values import GuardedRun, Policy
 from tests.answers import Answers
 from tests.cli.ran import Ran
 
@@ -19,7 +19,7 @@ Rankguard = Callable[..., Ran]
 Hold = Callable[..., GuardedRun]
 RECORD = {
     *("at", "event", "kind", "resource", "tenant", "deployment", "dag_id", "run_id", "guard_id", "map_index"),
-    *("guarded_run_id", "actor", "reason"),
+    *("guarded_run_id", "actor", "reason", "blocker_dag_id", "blocker_run_id"),
 }
 
 
@@ -55,6 +55,39 @@ def test_events_as_json_have_stable_names(rankguard: Rankguard) -> None:
     records = rankguard("events", "--output", "json").json
     assert all(set(record) == RECORD for record in records)
     assert rankguard("events", "--output", "yaml").yaml == records
+
+
+@pytest.mark.usefixtures("happened")
+def test_a_refusal_names_who_held_the_key(rankguard: Rankguard) -> None:
+    """By DAG and run id, for people and for machines; other events have no blocker."""
+    newest, forced, oldest = rankguard("events").out.splitlines()[2:]
+    assert "DAG rank_check run r3 (acquire)" in newest
+    assert "DAG rank_check run r1 (acquire)" in oldest
+    assert forced.count("run r1") == 1
+    records = rankguard("events", "--output", "json").json
+    blockers = [(record["event"], record["blocker_dag_id"], record["blocker_run_id"]) for record in records]
+    assert blockers == [("refused", "rank_check", "r3"), ("forced", None, None), ("refused", "rank_check", "r1")]
+
+
+def test_a_refusal_by_a_waiter_names_it_in_its_reason(
+    rankguard: Rankguard, hold: Hold, guard: Guard, answers: Answers
+) -> None:
+    """Nobody held the key: it was kept for the one that waits."""
+    held = hold("r1", "42")
+    guard.acquire(held.key, replace(held.owner, run_id="r2"), held.life, answers, policy=Policy.WAIT)
+    guard.release(held.id, held.token, answers)
+    guard.acquire(held.key, replace(held.owner, run_id="r3"), held.life, answers)
+    [record] = rankguard("events", "--output", "json").json
+    assert (record["run_id"], record["blocker_run_id"]) == ("r3", None)
+    assert record["reason"] == "kept for DAG rank_check run r2 (acquire)"
+    assert "kept for DAG rank_check run r2 (acquire)" in rankguard("events").out
+
+
+@pytest.mark.usefixtures("happened")
+def test_the_limit_counts_events(rankguard: Rankguard) -> None:
+    """And the newest stay, in their order."""
+    records = rankguard("events", "--limit", "2", "--output", "json").json
+    assert [record["event"] for record in records] == ["refused", "forced"]
 
 
 @pytest.mark.usefixtures("happened")

@@ -87,3 +87,11 @@ def test_old_events_go(stage: Stage, query: Query) -> None:
     stage.refused("r3")
     assert stage.guard.prune(MONTH) == 1
     assert stage.happened(holder) == [("refused", "r3")]
+
+
+@pytest.mark.parametrize("length", [timedelta(days=10_000_000), timedelta.max, timedelta(days=700_000)])
+def test_a_length_before_all_history_forgets_nothing(stage: Stage, length: timedelta) -> None:
+    """Also one that leads to before the calendar's first day."""
+    runs = ended(stage, "r1", "r2")
+    assert stage.guard.prune(length) == 0
+    assert left(stage, runs) == ["r1", "r2"]

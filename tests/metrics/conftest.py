@@ -1,13 +1,14 @@
-"""Fixtures: a StatsD server that Airflow sends to, a tracer that remembers, and runs with a real guard database."""
+"""Fixtures: a StatsD server that Airflow sends to, a tracer that remembers, and runs with a real guard database.
+
+Airflow is imported by the fixtures: when pytest reads this file, nobody has said yet where Airflow's home is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from airflow.sdk.execution_time import task_runner
-from airflow.sdk.observability import stats
-from airflow.sdk.observability.metrics.stats_utils import get_stats_factory
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -18,18 +19,22 @@ from tests.answers import Answers
 from tests.databases import Database
 from tests.guard.stage import Stage
 from tests.metrics.statsd import Statsd
-from tests.metrics.tasks import GuardedDagRun, KnowsStates
+
+if TYPE_CHECKING:
+    from tests.metrics.tasks import GuardedDagRun, KnowsStates
 
 BOUNDS = {"startup_grace": "0", "drain_timeout": "0", "settle": "0"}
 
 
 @pytest.fixture
-def statsd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Statsd]:
+def statsd(monkeypatch: pytest.MonkeyPatch, airflow: KnowsStates) -> Iterator[Statsd]:  # noqa: ARG001 - it makes this process a task's
     """The server that this process's statistics go to, set up as Airflow's task runner does."""
+    from airflow.sdk.observability import stats  # noqa: PLC0415 - see above
+    from airflow.sdk.observability.metrics.stats_utils import get_stats_factory  # noqa: PLC0415
+
     with Statsd() as server, monkeypatch.context() as patch:
-        known = {"ON": "True", "HOST": "127.0.0.1", "INFLUXDB_ENABLED": "True", "PORT": str(server.port)}
-        for name, value in known.items():
-            patch.setenv(f"AIRFLOW__METRICS__STATSD_{name}", value)
+        for name, value in server.env.items():
+            patch.setenv(name, value)
         stats.initialize(factory=get_stats_factory(), export_legacy_names=True)
         yield server
     stats.initialize(factory=get_stats_factory(), export_legacy_names=True)
@@ -54,6 +59,10 @@ def spans(tracing: TracerProvider) -> InMemorySpanExporter:
 @pytest.fixture
 def airflow(monkeypatch: pytest.MonkeyPatch) -> KnowsStates:
     """The supervisor of this process; three runs are running."""
+    from airflow.sdk.execution_time import task_runner  # noqa: PLC0415 - see above
+
+    from tests.metrics.tasks import KnowsStates  # noqa: PLC0415
+
     supervisor = KnowsStates(states=dict.fromkeys(("r1", "r2", "r3"), "running"))
     monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", supervisor, raising=False)
     return supervisor
@@ -70,6 +79,8 @@ def connected(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def r1(connected: None, airflow: KnowsStates) -> GuardedDagRun:  # noqa: ARG001 - its tasks need both
     """The run that is first."""
+    from tests.metrics.tasks import GuardedDagRun  # noqa: PLC0415 - see above
+
     return GuardedDagRun("r1")
 
 

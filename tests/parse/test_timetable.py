@@ -1,8 +1,10 @@
 """The rank check's timetable, as Airflow's scheduler asks it."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from airflow.exceptions import AirflowTimetableInvalid
@@ -13,6 +15,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow.timetables.base import DagRunInfo, DataInterval
 from pendulum import instance
 
+from airflow_rankguard.rank.errors import BadSchedule
 from airflow_rankguard.rank.schedule import Schedule, due_after
 from airflow_rankguard.timetables.rank_check import RankCheckTimetable
 
@@ -114,3 +117,23 @@ def test_a_schedule_without_a_due_time_is_refused_at_parse_time(every: str) -> N
         timetable.validate()
     with pytest.raises(AirflowTimetableInvalid, match="cron"):
         DAG("check_shop", schedule=timetable).validate()  # type: ignore[no-untyped-call] # Airflow has no types there
+
+
+@pytest.mark.parametrize(
+    "anchor",
+    [
+        datetime(1, 1, 1, 0, 5, tzinfo=ZoneInfo("Europe/Amsterdam")),
+        datetime(9999, 12, 31, 23, 55, tzinfo=ZoneInfo("America/New_York")),
+    ],
+)
+def test_an_anchor_that_airflow_could_not_keep_is_refused_at_once(anchor: datetime) -> None:
+    """When the DAG file is read, by a sentence that names it: in UTC it lies before or after the whole calendar."""
+    with pytest.raises(BadSchedule, match=f"the anchor {re.escape(str(anchor))} lies outside the calendar in UTC"):
+        RankCheckTimetable("daily", config_id="shop", time_zone=str(anchor.tzinfo), anchor=anchor)
+
+
+def test_an_anchor_on_the_calendars_last_days_is_kept() -> None:
+    """Those that UTC can show survive."""
+    for anchor in (datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)):
+        timetable = RankCheckTimetable("daily", config_id="shop", anchor=anchor)
+        assert RankCheckTimetable.deserialize(timetable.serialize()).serialize() == timetable.serialize()

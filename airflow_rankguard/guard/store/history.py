@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Row, and_, func, select
 
 from airflow_rankguard.guard.store.events import Event, event_of
 from airflow_rankguard.guard.store.looks import now
-from airflow_rankguard.guard.store.rows import holds_slot
+from airflow_rankguard.guard.store.rows import OWNER_PARTS, holds_slot
 from airflow_rankguard.guard.tables import guard_events
 from airflow_rankguard.guard.tables import guarded_runs as runs
+from airflow_rankguard.guard.values import Owner
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,15 +34,38 @@ class WantedEvents:
     limit: int = 100
 
 
-def listed_events(connection: Connection, wanted: WantedEvents) -> list[Event]:
-    """List events."""
-    statement = select(guard_events).order_by(guard_events.c.at.desc(), guard_events.c.id.desc()).limit(wanted.limit)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """An event of a list.
+
+    :param blocker: who held the key that was refused; None for other events, where a waiter refused, whom the reason
+        names, and where the blocker's row is pruned.
+    """
+
+    event: Event
+    blocker: Owner | None
+
+
+def listed_events(connection: Connection, wanted: WantedEvents) -> list[Listed]:
+    """List events, with the blocker of each refusal."""
+    order = (guard_events.c.at, guard_events.c.id)
+    page = select(guard_events)
     for column in ("event", "kind", "resource", "tenant", "dag_id"):
         if (value := getattr(wanted, column)) is not None:
-            statement = statement.where(guard_events.c[column] == value)
+            page = page.where(guard_events.c[column] == value)
     if wanted.since is not None:
-        statement = statement.where(guard_events.c.at >= now(connection) - wanted.since)
-    return [event_of(row._mapping) for row in connection.execute(statement)]
+        page = page.where(guard_events.c.at >= now(connection) - wanted.since)
+    paged = page.order_by(*(column.desc() for column in order)).limit(wanted.limit).subquery("page")
+    refused_by = and_(runs.c.id == paged.c.guarded_run_id, paged.c.event == "refused")
+    blocker = [runs.c[part].label(f"blocker_{part}") for part in OWNER_PARTS]
+    statement = select(paged, *blocker).select_from(paged.outerjoin(runs, refused_by))
+    return [_listed(row) for row in connection.execute(statement.order_by(paged.c.at.desc(), paged.c.id.desc()))]
+
+
+def _listed(row: Row[Any]) -> Listed:
+    columns = row._mapping
+    blocker = {part: columns[f"blocker_{part}"] for part in OWNER_PARTS}
+    return Listed(event=event_of(columns), blocker=Owner(**blocker) if blocker["dag_id"] is not None else None)
 
 
 def active_deployments(connection: Connection) -> set[str]:

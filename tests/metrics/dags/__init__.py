@@ -1,0 +1,1 @@
+"""DAGs of the tests of metrics on a real Airflow."""
