@@ -23,7 +23,8 @@ POLL = 0.2
 CLICKS = (
     f"Dags, rank_check, Trigger, Config: {CONFIG}. Its Graph shows acquire, check, release.",
     "Trigger rank_check_paced and, while it runs, rank_check: it is skipped; the log of its acquire says why.",
-    "There, the button 'Blocking run' leads to the run that holds the key.",
+    "That acquire's tab Details has the button Blocking run, which leads to the run that holds the key.",
+    "Browse, Run guards: who holds what, who was refused; Force release frees a key.",
     "Trigger rank_check_killed and, when it has failed, rank_check: the log of its acquire names what it reclaimed.",
 )
 

@@ -105,7 +105,7 @@ def _by_url(url: str, schema: str | None, deployment: str | None, *, create: boo
     try:
         engine = create_guard_engine(url, schema=schema, create=create)
     except ArgumentError:
-        raise BadPlace("SQLAlchemy cannot read the URL; it is like postgresql://user@host/name.", URL_MEND) from None
+        raise BadPlace("SQLAlchemy cannot read the URL.", URL_MEND) from None
     except ValueError as error:
         raise BadPlace(str(error), URL_MEND) from error
     except ImportError as error:
@@ -114,7 +114,8 @@ def _by_url(url: str, schema: str | None, deployment: str | None, *, create: boo
 
 
 def _by_connection(conn_id: str, *, create: bool) -> Place:
-    from airflow.sdk.exceptions import AirflowException  # noqa: PLC0415 - with a URL no Airflow is imported
+    # With a URL no Airflow is imported.
+    from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException  # noqa: PLC0415
 
     from airflow_rankguard.dag_runs import ask_metadata  # noqa: PLC0415 - likewise
     from airflow_rankguard.hooks.rankguard import RankGuardHook  # noqa: PLC0415 - likewise
@@ -123,6 +124,8 @@ def _by_connection(conn_id: str, *, create: bool) -> Place:
     try:
         engine = hook.create_engine(create=create)
         return Place(engine=engine, deployment=hook.deployment, timings=hook.timings, ask=ask_metadata, conn_id=conn_id)
+    except AirflowNotFoundException as error:
+        raise BadPlace(str(error), f"Set AIRFLOW_CONN_{conn_id.upper()} in this terminal, or give --url.") from error
     except (AirflowException, ValueError) as error:
         raise BadPlace(
             str(error), f"Correct the Airflow connection {conn_id}, or name another by --conn-id."

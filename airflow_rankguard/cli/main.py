@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import cast
 
+from airflow_rankguard.cli.complaining import complaint
 from airflow_rankguard.cli.exit_codes import ExitCode, exit_code_of
 from airflow_rankguard.cli.parser import build_parser
 
@@ -34,7 +35,7 @@ def carry_out(home: str, args: Namespace) -> ExitCode:
         code = exit_code_of(error)
         if code is None:
             raise
-        print(f"rankguard: {error}", file=sys.stderr)
+        print(f"rankguard: {complaint(error)}", file=sys.stderr)
         return code
     except KeyboardInterrupt:
         print("rankguard: interrupted; closed doors stay closed.", file=sys.stderr)

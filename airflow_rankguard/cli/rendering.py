@@ -9,9 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from typing import TYPE_CHECKING
 from uuid import UUID
 
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
 PIPED_WIDTH = 100_000
+# So many columns are readable with the last one folded.
+FOLDABLE = 2
 # See OWASP's ASVS 5.0, 1.2.10. Tabs are spaces by then; the wide signs are those of an East Asian keyboard.
 FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
@@ -20,7 +27,7 @@ FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 class Table:
     """A table for people.
 
-    :param columns: their headings; the first is never broken over lines.
+    :param columns: their headings; as a table the first is never broken over lines.
     :param colours: of cells that are one of these words.
     """
 
@@ -85,19 +92,58 @@ def _encoded(value: object) -> str:
 
 
 def _print_table(shown: Table) -> None:
-    from rich import box, table  # noqa: PLC0415 - JSON and --help need none of it
-    from rich.console import Console  # noqa: PLC0415 - likewise
-    from rich.text import Text  # noqa: PLC0415 - likewise
+    from rich.console import Console  # noqa: PLC0415 - JSON and --help need none of it
+    from rich.measure import Measurement  # noqa: PLC0415 - likewise
 
     piped = not sys.stdout.isatty()
     console = Console(width=PIPED_WIDTH if piped else None)
-    made = table.Table(title=shown.title, title_justify="left", box=None if piped else box.SIMPLE, pad_edge=False)
+    grid = _grid(shown, piped=piped)
+    if piped:
+        with console.capture() as captured:
+            console.print(grid)
+        print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+        return
+    natural = Measurement.get(console, console.options.update(width=PIPED_WIDTH), grid).maximum
+    if natural > console.width and len(shown.columns) > FOLDABLE:
+        console.print(shown.title, style="table.title", highlight=False)
+        for row in shown.rows:
+            console.print()
+            console.print(_block(shown, row))
+        console.print()
+    else:
+        console.print(grid)
+
+
+def _grid(shown: Table, *, piped: bool) -> RichTable:
+    from rich import box, table  # noqa: PLC0415 - JSON and --help need none of it
+
+    grid = table.Table(title=shown.title, title_justify="left", box=None if piped else box.SIMPLE, pad_edge=False)
     for number, heading in enumerate(shown.columns):
-        made.add_column(heading, no_wrap=piped or number == 0, overflow="fold")
+        grid.add_column(heading, no_wrap=piped or number == 0, overflow="fold")
     for row in shown.rows:
-        cells = map(_plain, row)
-        made.add_row(*(Text(cell, style=shown.colours.get(cell, "")) for cell in cells))
-    console.print(made)
+        grid.add_row(*(_coloured(shown, cell) for cell in row))
+    return grid
+
+
+def _block(shown: Table, row: Sequence[object]) -> RichTable:
+    """A row with each of its cells on a line of its own, without those that say nothing."""
+    from rich import table  # noqa: PLC0415 - JSON and --help need none of it
+
+    block = table.Table(box=None, show_header=False, pad_edge=False)
+    block.add_column(no_wrap=True)
+    block.add_column(overflow="fold")
+    for heading, cell in zip(shown.columns, row, strict=True):
+        said = _coloured(shown, cell)
+        if said.plain:
+            block.add_row(f"{heading}:", said)
+    return block
+
+
+def _coloured(shown: Table, cell: object) -> Text:
+    from rich.text import Text  # noqa: PLC0415 - JSON and --help need none of it
+
+    said = _plain(cell)
+    return Text(said, style=shown.colours.get(said, ""))
 
 
 def _plain(value: object) -> str:

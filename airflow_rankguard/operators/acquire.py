@@ -205,11 +205,12 @@ class RankGuardAcquireOperator(BaseOperator):
         metrics.count_refused(refused, self.on_conflict, self.asked_at)
         self._link_blocker(refused)
         self._tell_blocker(refused, context)
-        said = f"{refused}. {_how_to_free(refused)}"
+        how = _how_to_free(refused)
+        # Airflow keeps the exception's words in a field that few log views show, and cuts a long line at its right.
+        self.log.info("%s.", refused)
+        self.log.info("%s", how)
         if self.on_conflict == "fail" if fail is None else fail:
-            raise AirflowFailException(said)
-        # Airflow keeps the exception's words in a field that few log views show.
-        self.log.info("%s", said)
+            raise AirflowFailException(f"{refused}. {how}")
         raise AirflowSkipException(str(refused))
 
     def _link_blocker(self, refused: Refused) -> None:

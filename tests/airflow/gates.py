@@ -27,10 +27,10 @@ class Gates:
         return (self.folder / name).stat().st_mtime
 
 
-def wait_at(name: str) -> None:
+def wait_at(name: str, patience: float = PATIENCE) -> None:
     """Wait until a gate is open; a gate without a name always is."""
     gate = Path(os.environ[FOLDER]) / name
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     while not gate.exists():
         if time.monotonic() > deadline:
             raise TimeoutError(f"nobody opened {name}")

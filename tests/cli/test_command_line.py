@@ -119,14 +119,34 @@ def test_airflow_offers_the_same_verbs(database: Database, tmp_path: Path) -> No
 
 
 def test_a_missing_connection_is_named(tmp_path: Path) -> None:
-    """A connection id that Airflow does not know is the command line's fault, in one sentence."""
+    """A connection id that Airflow does not know is the command line's fault, in one sentence and with its mend."""
     ended = _process(
         [sys.executable, "-c", IN_PROCESS, "list", "--conn-id", "no_such_connection"],
         AIRFLOW_HOME=str(tmp_path / "airflow"),
     )
     assert ended.returncode == 2
-    assert ended.stderr.splitlines()[-1].startswith("rankguard: ")
-    assert "no_such_connection" in ended.stderr.splitlines()[-1]
+    said = ended.stderr.splitlines()[-1]
+    assert said.startswith("rankguard: ")
+    assert said.endswith("isn't defined. Set AIRFLOW_CONN_NO_SUCH_CONNECTION in this terminal, or give --url.")
+
+
+def test_a_missing_file_is_told_with_its_mend(run: Run, tmp_path: Path) -> None:
+    """In the doctor's words; and who only looks is not told what was not taken."""
+    missing = run("list", "--url", f"sqlite:///{tmp_path}/guard.db")
+    assert missing == Ran(
+        3,
+        "",
+        "rankguard: The guard database cannot be used: unable to open database file. Create the file by `rankguard db"
+        " upgrade`, or correct its path and let this user write there.\n",
+    )
+
+
+def test_a_server_that_is_down_has_no_mend_of_a_file(run: Run, tmp_path: Path) -> None:
+    """Whatever word of it stands in the way to the server."""
+    down = run("list", "--url", f"postgresql://me@/app?host={tmp_path}/locked")
+    assert down.code == 3
+    assert "/locked/.s.PGSQL" in down.err
+    assert down.err.endswith("No such file or directory.\n")
 
 
 def test_the_definition_is_light() -> None:

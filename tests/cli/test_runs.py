@@ -44,13 +44,14 @@ def test_list_is_empty_at_first(rankguard: Rankguard) -> None:
 
 
 def test_list_shows_who_holds_what(rankguard: Rankguard, hold: Hold) -> None:
-    """A piped table has one plain line for each run, newest first, under one line of headings."""
+    """A piped table has one plain line for each run, newest first, under one line of headings; none ends in blanks."""
     first, second = hold("r1", "42"), hold("r2", "43")
     lines = rankguard("list").out.splitlines()
     assert [line.split()[0] for line in lines] == ["Guarded", "id", str(second.id), str(first.id)]
     assert "rank_check/42" in lines[3]
     assert "DAG rank_check run r1 (acquire)" in lines[3]
     assert "\x1b" not in "".join(lines)
+    assert lines == [line.rstrip() for line in lines]
 
 
 def test_list_as_json_has_stable_names(rankguard: Rankguard, hold: Hold) -> None:
@@ -291,6 +292,7 @@ def test_prune_spares_the_newest_of_a_key(rankguard: Rankguard, hold: Hold, guar
     for run_id in ("r1", "r2", "r3"):
         held = hold(run_id)
         guard.release(held.id, held.token, answers)
-    assert rankguard("prune", "--older-than", "1d", "--output", "json").json == {"deleted": 0}
+    for long_ago in ("1d", "10000000d", "99999999w"):
+        assert rankguard("prune", "--older-than", long_ago, "--output", "json") == Ran(0, '{\n  "deleted": 0\n}\n', "")
     assert rankguard("prune", "--older-than", "0s", "--batch", "1") == Ran(0, "2 rows deleted.\n", "")
     assert [record["run_id"] for record in rankguard("list", "--output", "json").json] == ["r3"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from airflow_rankguard.cli.diagnosis.finding import Finding, fine, wrong
@@ -63,8 +64,16 @@ def no_way_in(error: DatabaseUnavailable | DBAPIError, *, is_file: bool) -> Find
     cause = error.__cause__ if isinstance(error, DatabaseUnavailable) else error
     said = _first_line(getattr(cause, "orig", None) or error)
     mends, otherwise = (MENDS_OF_A_FILE, ANY_OF_A_FILE) if is_file else (MENDS, ANY)
-    mend = next((mend for words, mend in mends if re.search(words, said)), otherwise)
-    return wrong("pooler" if STATEMENT_MODE in said else "connection", said, mend)
+    return wrong("pooler" if STATEMENT_MODE in said else "connection", said, _mend(mends, said) or otherwise)
+
+
+def mend_of_a_file(said: str) -> str | None:
+    """What to do about a file that SQLite complains of; None where that is not known."""
+    return _mend(MENDS_OF_A_FILE, said)
+
+
+def _mend(mends: Iterable[tuple[str, str]], said: str) -> str | None:
+    return next((mend for words, mend in mends if re.search(words, said)), None)
 
 
 def _first_line(error: BaseException) -> str:
