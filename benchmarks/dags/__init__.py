@@ -1,0 +1,1 @@
+"""DAG files that the scenarios hand to a real Airflow."""

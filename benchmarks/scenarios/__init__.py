@@ -1,0 +1,1 @@
+"""The scenarios: each module has one `play`, which measures and returns figures."""

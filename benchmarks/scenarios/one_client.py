@@ -1,0 +1,47 @@
+"""One client on an open connection: take a free key and give it back; then ask for a key that somebody holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from benchmarks.driving import Driven
+from benchmarks.figures import Figure, figure
+from benchmarks.peers import CONTENDERS
+from benchmarks.stage import Stage, interleaved
+
+PAIR = "one client: take and give back"
+REFUSAL = "one client: be refused"
+AT_ONCE = 10
+
+
+def play(stage: Stage) -> Iterator[Figure]:
+    """Measure both, with every contender."""
+    names = list(CONTENDERS)
+    excluding = [name for name in names if CONTENDERS[name].excludes]
+    with stage.database() as dsn, stage.contenders(names, dsn) as first, stage.contenders(excluding, dsn) as second:
+        yield from _pairs(stage, first)
+        yield from _refusals(stage, first, second)
+
+
+def _pairs(stage: Stage, clients: Mapping[str, Driven]) -> Iterator[Figure]:
+    def work(name: str, turn: int) -> list[float]:
+        keys = [f"{name}-{turn}-{number}" for number in range(AT_ONCE)]
+        return list(clients[name].call("pairs", keys=keys)["seconds"])
+
+    interleaved(list(clients), 3, lambda name, turn: work(name, -turn - 1))  # each warms up
+    for name, seconds in interleaved(list(clients), stage.times(60, 10), work).items():
+        yield figure(PAIR, name, seconds)
+
+
+def _refusals(stage: Stage, holders: Mapping[str, Driven], askers: Mapping[str, Driven]) -> Iterator[Figure]:
+    for name in askers:
+        assert holders[name].call("take", key="held")["taken"]
+    overlaps = dict.fromkeys(askers, 0)
+
+    def work(name: str, _turn: int) -> list[float]:
+        answer = askers[name].call("refusals", key="held", count=AT_ONCE)
+        overlaps[name] += answer["overlaps"]
+        return list(answer["seconds"])
+
+    for name, seconds in interleaved(list(askers), stage.times(40, 10), work).items():
+        yield figure(REFUSAL, name, seconds, overlaps=overlaps[name])
