@@ -23,7 +23,7 @@ from airflow_rankguard.guard.store.server import Lock, SeenTable, Server
 class Pooling(StrEnum):
     """What stands between a client and its server, and for how long it lends a server's session.
 
-    With one that lends it for a statement alone SQLAlchemy makes no connection.
+    One that lends it for a statement alone refuses every transaction.
     """
 
     NONE = "no pooler"
@@ -59,7 +59,12 @@ def look_at_lock(engine: Engine) -> tuple[Lock, bool]:
 
 
 def look_for_pooler(engine: Engine) -> Pooling:
-    """Find out whether a pooler stands between; a busy one in transaction mode may look as if it lent sessions."""
+    """Find out whether a pooler stands between; a busy one in transaction mode may look as if it lent sessions.
+
+    :raises DatabaseUnavailable: it lends a session for a statement alone.
+    """
+    with guard_errors(), engine.begin() as connection:
+        sentences.server(connection)
     with guard_errors(), engine.connect() as first, engine.connect() as second:
         one, other = _answering(first), _answering(second)
         if _told_at_connect(first) == one:

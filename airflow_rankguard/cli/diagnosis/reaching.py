@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sqlalchemy.exc import DBAPIError
 
 STATEMENT_MODE = "statement pooling"
-"""So PgBouncer refuses the BEGIN of SQLAlchemy's first question."""
+"""So PgBouncer refuses a BEGIN."""
 MENDS = (
     ("password authentication failed", "Correct the role's password."),
     ("no password supplied", "Give the role's password."),
