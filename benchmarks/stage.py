@@ -53,14 +53,8 @@ class Stage:
             self.server.drop_database(name)
 
     @contextmanager
-    def contenders(self, names: Sequence[str], dsn: str) -> Iterator[Mapping[str, Driven]]:
-        """Have each contender make its tables in a database, and connect one process of each."""
-        with self.crowds(names, 1, dsn) as crowds:
-            yield {name: crowd[0] for name, crowd in crowds.items()}
-
-    @contextmanager
     def crowds(self, names: Sequence[str], size: int, dsn: str) -> Iterator[Mapping[str, Sequence[Driven]]]:
-        """The same with so many processes of each."""
+        """Have each contender make its tables in a database, and connect so many processes of each."""
         with ExitStack() as stack:
             for name in names:
                 with Driven(CONTENDERS[name]) as preparing:

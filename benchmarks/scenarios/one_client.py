@@ -16,11 +16,11 @@ AT_ONCE = 10
 
 def play(stage: Stage) -> Iterator[Figure]:
     """Measure both, with every contender."""
-    names = list(CONTENDERS)
-    excluding = [name for name in names if CONTENDERS[name].excludes]
-    with stage.database() as dsn, stage.contenders(names, dsn) as first, stage.contenders(excluding, dsn) as second:
-        yield from _pairs(stage, first)
-        yield from _refusals(stage, first, second)
+    with stage.database() as dsn, stage.crowds(list(CONTENDERS), 2, dsn) as crowds:
+        holders = {name: crowd[0] for name, crowd in crowds.items()}
+        askers = {name: crowd[1] for name, crowd in crowds.items() if CONTENDERS[name].excludes}
+        yield from _pairs(stage, holders)
+        yield from _refusals(stage, holders, askers)
 
 
 def _pairs(stage: Stage, clients: Mapping[str, Driven]) -> Iterator[Figure]:
@@ -35,11 +35,11 @@ def _pairs(stage: Stage, clients: Mapping[str, Driven]) -> Iterator[Figure]:
 
 def _refusals(stage: Stage, holders: Mapping[str, Driven], askers: Mapping[str, Driven]) -> Iterator[Figure]:
     for name in askers:
-        assert holders[name].call("take", key="held")["taken"]
+        assert holders[name].call("take", key=f"held-{name}")["taken"]
     overlaps = dict.fromkeys(askers, 0)
 
     def work(name: str, _turn: int) -> list[float]:
-        answer = askers[name].call("refusals", key="held", count=AT_ONCE)
+        answer = askers[name].call("refusals", key=f"held-{name}", count=AT_ONCE)
         overlaps[name] += answer["overlaps"]
         return list(answer["seconds"])
 
