@@ -26,6 +26,8 @@ def test_a_guard_appears_and_goes(shops: Shops, visit: Visit) -> None:
     expect(held).to_contain_text("its DagRun is running")
     expect(held).to_contain_text("guarded.work")
     expect(held).to_contain_text("1000000")
+    expect(held.locator("[data-head=Key]")).to_have_text("appears/shop/nl")
+    expect(held.get_by_title("Fencing token")).to_have_text("1000000")
     shops.gates.open("appears")
     expect(page.get_by_text("No key is held.")).to_be_visible()
     panel(page, "History")

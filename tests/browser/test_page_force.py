@@ -1,12 +1,16 @@
 """Freeing a key by hand on the page "Run guards": what it takes, what it says, and what comes of it."""
 
+from datetime import timedelta
+
 import pytest
 from playwright.sync_api import expect
 
-from airflow_rankguard.guard.values import GuardKey
+from airflow_rankguard.guard.errors import StillInside
+from airflow_rankguard.guard.service import Guard
+from airflow_rankguard.guard.values import GuardKey, Timings
 from tests.browser.conftest import Visit
 from tests.browser.reading import PAGE, force, panel, row, submit
-from tests.browser.stage import Shops
+from tests.browser.stage import DEPLOYMENT, Shops
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
@@ -21,14 +25,17 @@ def test_a_living_holder_takes_a_reason_and_a_tick_and_is_drained(shops: Shops, 
     dialog = force(page, "drained/shop/nl")
     expect(dialog).to_contain_text("The key is free when those inside (guarded.work) have left.")
     expect(submit(dialog)).to_be_disabled()
+    expect(submit(dialog)).to_have_accessible_description("Still needed: a reason and the tick above")
     dialog.get_by_label("Reason").fill("its shop has burnt down")
     expect(submit(dialog)).to_be_disabled()
-    dialog.get_by_label("Its holder is alive.").check()
+    expect(submit(dialog)).to_have_accessible_description("Still needed: the tick above")
+    dialog.get_by_label("I know that its holder is alive").check()
+    expect(submit(dialog)).to_have_accessible_description("")
     submit(dialog).click()
     expect(dialog.get_by_role("status")).to_contain_text(CLOSED)
     expect(dialog.get_by_role("status")).to_contain_text("guarded.work")
-    shops.gates.open("drained")
     dialog.get_by_role("button", name="Close").last.click()
+    shops.gates.open("drained")
     panel(page, "History")
     ended = row(page, run.run_id)
     expect(ended).to_contain_text("failed")
@@ -45,7 +52,7 @@ def test_now_is_a_third_tick_and_says_what_it_risks(shops: Shops, visit: Visit) 
     page = visit(f"{PAGE}?tenant=now")
     dialog = force(page, "now/shop/nl")
     dialog.get_by_label("Reason").fill("cannot wait")
-    dialog.get_by_label("Its holder is alive.").check()
+    dialog.get_by_label("I know that its holder is alive").check()
     dialog.get_by_label("Their work may overlap with the next holder's.").check()
     expect(dialog).to_contain_text("The key is free at once, though those inside (guarded.work) may still be at work.")
     submit(dialog).click()
@@ -55,6 +62,61 @@ def test_now_is_a_third_tick_and_says_what_it_risks(shops: Shops, visit: Visit) 
     panel(page, "History")
     expect(row(page, run.run_id)).to_contain_text("forced")
     shops.gates.open("now")
+
+
+def test_the_dialog_goes_on_until_the_key_is_free(shops: Shops, visit: Visit) -> None:
+    """While it drains, the dialog shows the row as it is by now; once those inside have left, how the run ended."""
+    shops.at_work("rank_check", shop="nl", tenant="followed", gate="followed")
+    page = visit(f"{PAGE}?tenant=followed")
+    dialog = force(page, "followed/shop/nl")
+    dialog.get_by_label("Reason").fill("its shop has burnt down")
+    dialog.get_by_label("I know that its holder is alive").check()
+    submit(dialog).click()
+    expect(dialog.get_by_role("status")).to_contain_text(CLOSED)
+    expect(dialog).to_contain_text("draining")
+    for said in ("alive", "What will happen", "Reason"):
+        expect(dialog).not_to_contain_text(said)
+    dialog.get_by_role("button", name="Look again").click()
+    expect(dialog.get_by_role("button", name="Looking")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Look again")).to_be_enabled()
+    expect(dialog.get_by_role("alert")).to_have_count(0)
+    shops.gates.open("followed")
+    expect(dialog.get_by_role("status")).to_contain_text(FREE)
+    expect(dialog.get_by_role("status")).to_contain_text(
+        "It ended as failed (forced: its shop has burnt down (by admin))."
+    )
+    expect(dialog).not_to_contain_text("draining")
+    expect(page.get_by_text("No key is held.")).to_be_visible()
+
+
+def test_doors_that_are_closed_already_are_told_of(shops: Shops, visit: Visit) -> None:
+    """Who comes second reads who closed the doors and why; both are in what happened, each with the name once."""
+    key = GuardKey(kind="shop", resource="nl", tenant="second")
+    shops.at_work("rank_check", shop="nl", tenant="second", gate="second")
+    hasty = Guard(shops.engine, DEPLOYMENT, timings=Timings(patience=timedelta(0)))
+    seen = hasty.look(key)
+    assert seen is not None
+    with pytest.raises(StillInside):
+        hasty.force_release(seen.run.id, lambda _: shops.alive, reason="its shop has moved", by="ann", now=False)
+    page = visit(f"{PAGE}?tenant=second")
+    dialog = force(page, "second/shop/nl")
+    expect(dialog).to_contain_text("The doors are closed already (by ann: its shop has moved).")
+    expect(dialog).to_contain_text("Your reason is added to what happened.")
+    expect(dialog).not_to_contain_text("at once")
+    expect(dialog.get_by_label("I know")).to_have_count(0)
+    expect(submit(dialog)).to_have_accessible_description("Still needed: a reason")
+    dialog.get_by_label("Reason").fill("it has burnt down, too")
+    submit(dialog).click()
+    expect(dialog.get_by_role("status")).to_contain_text(CLOSED)
+    shops.gates.open("second")
+    expect(dialog.get_by_role("status")).to_contain_text("It ended as failed (forced: its shop has moved (by ann)).")
+    dialog.get_by_role("button", name="Close").last.click()
+    panel(page, "History")
+    page.get_by_role("button", name="Details of second/shop/nl").click()
+    happened = page.get_by_role("dialog").get_by_role("list")
+    expect(happened).to_contain_text("by ann: its shop has moved")
+    expect(happened).to_contain_text("by admin: it has burnt down, too")
+    expect(happened).not_to_contain_text("(by ")
 
 
 def test_a_stale_key_is_freed_by_keyboard_alone(shops: Shops, visit: Visit) -> None:
@@ -98,7 +160,9 @@ def test_a_holder_that_left_meanwhile_is_said(shops: Shops, visit: Visit) -> Non
     shops.guard.release(held.id, held.token, lambda _: shops.alive)
     following = shops.hold("following", of=key)
     submit(dialog).click()
-    expect(dialog.get_by_role("alert")).to_contain_text("not-held")
+    expect(dialog.get_by_role("status")).to_contain_text("There is nothing to free any more")
+    expect(dialog.get_by_role("status")).to_contain_text("It ended as completed (released).")
+    expect(dialog.get_by_role("alert")).to_have_count(0)
     holder = shops.guard.look(key)
     assert holder is not None
     assert holder.run == following
@@ -114,7 +178,7 @@ def test_a_holder_that_came_to_life_meanwhile_takes_the_tick(shops: Shops, visit
     shops.airflow.rest.trigger("rank_check", run_id="back", conf={"tenant": "back", "gate": "back", "shop": "other"})
     submit(dialog).click()
     expect(dialog.get_by_role("alert")).to_contain_text("holder-alive")
-    dialog.get_by_label("Its holder is alive.").check()
+    dialog.get_by_label("I know that its holder is alive").check()
     submit(dialog).click()
     expect(dialog.get_by_role("status")).to_contain_text(FREE)
     shops.gates.open("back")
@@ -128,7 +192,7 @@ def test_another_deployments_holder_is_said_to_be_one(shops: Shops, visit: Visit
     dialog = force(page, "foreign/shop/nl")
     dialog.get_by_label("Reason").fill("that Airflow is gone")
     expect(submit(dialog)).to_be_disabled()
-    dialog.get_by_label("Nobody here can tell whether its holder is alive.").check()
+    dialog.get_by_label("I know that nobody here can tell whether its holder is alive").check()
     submit(dialog).click()
     expect(dialog.get_by_role("status")).to_contain_text(FREE)
 

@@ -28,6 +28,49 @@ INSERT INTO guard.rank_configs
   (id, domain, location_code, language_code, devices, depth, tenant, enabled, created_at)
 VALUES (:config, 'shop.example', 2528, 'nl', 'desktop', 20, 'webshop', true, now())
 """
+# A browser draws what a colour means: canvas gives it as red, green and blue, however the theme writes it.
+FAINT = """
+() => {
+  const drawn = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (colour) => {
+    drawn.clearRect(0, 0, 1, 1);
+    drawn.fillStyle = colour;
+    drawn.fillRect(0, 0, 1, 1);
+    return [...drawn.getImageData(0, 0, 1, 1).data];
+  };
+  const light = (colour) => {
+    const [red, green, blue] = rgba(colour).map((value) => {
+      const part = value / 255;
+      return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const ground = (node) => {
+    const { backgroundColor } = getComputedStyle(node);
+    return rgba(backgroundColor)[3] === 255 ? backgroundColor : ground(node.parentElement);
+  };
+  const contrast = (colour, node) => {
+    const [dark, bright] = [light(colour), light(ground(node.parentElement))].sort((one, other) => one - other);
+    return (bright + 0.05) / (dark + 0.05);
+  };
+  const edges = ["input", "select", "textarea", "td button:not(.rg-ghost)"].map((name) => [name, "borderTopColor"]);
+  return [...edges, [".rg-dot", "backgroundColor"]].flatMap(([name, part]) => {
+    const found = [...document.querySelectorAll(`.rg :is(${name})`)].filter((node) => node.checkVisibility());
+    if (!found.length) return [`no ${name}`];
+    const ratios = found.map((node) => contrast(getComputedStyle(node)[part], node));
+    return ratios.some((ratio) => ratio < 3) ? [`${name}: ${Math.min(...ratios).toFixed(2)}`] : [];
+  });
+}
+"""
+COVERED = """
+() => [...document.querySelectorAll(".rg tbody tr")].flatMap((row) => {
+  const { left, top, right, bottom } = row.querySelector(".rg-actions").getBoundingClientRect();
+  return [...row.querySelectorAll("td:not(.rg-actions)")].filter((cell) => {
+    const box = cell.getBoundingClientRect();
+    return box.right > left + 1 && box.left < right - 1 && box.bottom > top + 1 && box.top < bottom - 1;
+  }).map((cell) => cell.dataset.head);
+})
+"""
 AGED = """
 UPDATE guard.guarded_runs SET claimed_at = claimed_at - make_interval(mins => :minutes),
   started_at = started_at - make_interval(mins => :minutes) WHERE run_id = :run_id
@@ -111,6 +154,47 @@ def test_nothing_is_cut_off_on_a_narrow_page(visit: Visit) -> None:
     box = page.get_by_role("button", name=f"Force release of {KEY}").bounding_box()
     assert box is not None
     assert box["x"] + box["width"] <= NARROW[0]
+
+
+@pytest.mark.usefixtures("busy")
+@pytest.mark.parametrize("width", [800, 952, 960, 1100, 1240, 1360])
+def test_the_buttons_stand_over_no_cell(visit: Visit, width: int) -> None:
+    """However wide the page, as cards or as a table, what a row says can be read beside its buttons."""
+    page = visit(HERE, size=(width, 900))
+    expect(page.locator(".rg progress")).to_be_visible()
+    assert page.evaluate(COVERED) == []
+
+
+@pytest.mark.usefixtures("busy")
+def test_a_chosen_tab_is_seen_whole(visit: Visit) -> None:
+    """On a narrow page the tabs scroll until the chosen one is within them, also when the address has chosen it."""
+    page = visit(f"{HERE}&panel=ended", size=(390, 900))
+    for title in ("History", "Active", "Refused", "Held unusually long"):
+        tab = page.get_by_role("tab", name=title)
+        if title != "History":
+            tab.evaluate("(tab) => tab.click()")
+        expect(tab).to_have_attribute("aria-selected", "true")
+        expect(tab).to_be_in_viewport(ratio=0.99)
+
+
+@pytest.mark.usefixtures("busy")
+def test_the_order_is_chosen_below_what_the_panel_says(visit: Visit) -> None:
+    """On a narrow page the list of orders leaves the sentence its whole line."""
+    page = visit(HERE, size=(390, 900))
+    order = page.get_by_label("Order").bounding_box()
+    said = page.get_by_text("Who holds which key now").first.bounding_box()
+    assert order is not None
+    assert said is not None
+    assert order["y"] >= said["y"] + said["height"]
+
+
+@pytest.mark.usefixtures("busy")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_can_be_used_has_an_edge_that_is_seen(visit: Visit, theme: str) -> None:
+    """The edges of fields, boxes and buttons, and the live dot, stand out by 3:1 (WCAG 2.2, 1.4.11)."""
+    page = visit(HERE, theme=theme)
+    expect(force(page, KEY).get_by_role("checkbox").first).to_be_visible()
+    assert page.evaluate(FAINT) == []
 
 
 def test_a_dag_runs_tab_shows_what_is_its_own(busy: str, visit: Visit, pictures: Path) -> None:

@@ -3,12 +3,14 @@
 import { Fragment, h, Link } from "./host.js";
 import { between, dollars, length, Moment, taskName } from "./words.js";
 
+/** As it is written everywhere: `tenant/kind/resource`. */
 export function Key({ row }) {
   return h(
     "div",
     { className: "rg-key" },
+    h("span", { className: "rg-quiet" }, row.key.slice(0, row.key.length - row.resource.length)),
+    h("wbr"),
     h("span", { className: "rg-strong" }, row.resource),
-    h("span", { className: "rg-quiet" }, [row.kind, row.tenant].filter(Boolean).join(" · ")),
   );
 }
 
@@ -92,6 +94,8 @@ export function HeldFor({ row }) {
   return length(between(row.since, row.ended_at));
 }
 
+const FENCING = "Fencing token: term × 1,000,000 + re-entries; a later holder has a larger one";
+
 export function Token({ row }) {
-  return h("span", { className: "rg-number" }, row.token);
+  return h("span", { className: "rg-number", title: FENCING }, row.token);
 }

@@ -1,11 +1,11 @@
 // One run and what happened to it.
 
-import { Holder, Inside, Key, Progress, RunName, Status, Verdict } from "./cells.js";
+import { Holder, Inside, Key, Progress, RunName, Status, Token, Verdict } from "./cells.js";
 import { Dialog } from "./dialog.js";
 import { Fragment, h } from "./host.js";
 import { Trouble } from "./list.js";
 import { useLive } from "./live.js";
-import { Moment } from "./words.js";
+import { byWhom, Moment } from "./words.js";
 
 export function Details({ row: seen, onClose }) {
   const live = useLive(`runs/${seen.id}`, {});
@@ -32,7 +32,7 @@ function Facts({ row }) {
     Ended: row.ended_at && h(Fragment, null, h(Moment, { at: row.ended_at }), `, ${row.cause}`),
     Reason: row.reason,
     Started: [row.run_type, row.requested_by && `asked for by ${row.requested_by}`].filter(Boolean).join(", "),
-    Token: row.token,
+    Token: h(Token, { row }),
     Guard: row.guard_id && (row.map_index < 0 ? row.guard_id : `${row.guard_id} [${row.map_index}]`),
     Deployment: row.deployment,
   };
@@ -46,7 +46,7 @@ function Facts({ row }) {
 }
 
 function Events({ events }) {
-  if (!events.length) return h("p", { className: "rg-quiet" }, "Nothing but what is above.");
+  if (!events.length) return h("p", { className: "rg-quiet" }, "Nothing yet.");
   return h(
     "ol",
     { className: "rg-events" },
@@ -57,12 +57,7 @@ function Events({ events }) {
         h(Moment, { at: event.at }),
         h("span", { className: "rg-strong" }, event.event),
         (event.hidden || event.dag_id) && h(RunName, { run: event }),
-        (event.actor || event.reason) &&
-          h(
-            "span",
-            { className: "rg-quiet" },
-            [event.actor && `by ${event.actor}`, event.reason].filter(Boolean).join(": "),
-          ),
+        (event.actor || event.reason) && h("span", { className: "rg-quiet" }, byWhom(event)),
       ),
     ),
   );

@@ -1,168 +1,131 @@
-// Freeing a key by hand: says what will happen, wants a reason, and more ticks the more harm it can do.
+// Freeing a key by hand: what is asked for, and what becomes of it until the key is free.
 
-import { change, read } from "./asking.js";
-import { Holder, Inside, Key, Verdict } from "./cells.js";
+import { change } from "./asking.js";
+import { Holder, Inside, Key, Status, Verdict } from "./cells.js";
 import { Dialog } from "./dialog.js";
-import { h, useEffect, useId, useState } from "./host.js";
+import { Fragment, h, useEffect, useState } from "./host.js";
 import { Trouble } from "./list.js";
+import { useLive } from "./live.js";
+import { Now, Wish } from "./wish.js";
 import { taskName } from "./words.js";
 
-const REASON = 1000;
-const LIVING = ["alive", "starting"];
+const WHILE_IT_DRAINS = 2_500;
 
 export function ForceRelease({ row: seen, onClose, onDone }) {
-  const [row, setRow] = useState(seen);
-  const [outcome, setOutcome] = useState();
+  const path = `runs/${seen.id}`;
+  const [drains, setDrains] = useState(isDraining(seen));
+  const [sent, setSent] = useState();
   const [problem, setProblem] = useState();
   const [busy, setBusy] = useState(false);
-
   // The list may be some seconds old, and a page older.
+  const live = useLive(path, {}, !drains, WHILE_IT_DRAINS);
+  const row = sent?.freed ?? live.answer?.run ?? seen;
+  if (drains !== isDraining(row)) setDrains(isDraining(row));
   useEffect(() => {
-    const stop = new AbortController();
-    read(`runs/${seen.id}`, {}, stop.signal).then(
-      ({ run }) => (run.active ? setRow(run) : setOutcome({ outcome: "gone", said: ended(run) })),
-      (error) => stop.signal.aborted || setProblem(error),
-    );
-    return () => stop.abort();
-  }, [seen.id]);
+    if (!row.active) onDone();
+  }, [row.active]);
 
   const send = async (wish) => {
     setBusy(true);
     setProblem(undefined);
     try {
-      const answer = await change(`runs/${row.id}/force-release`, wish);
-      if (answer.outcome === "draining") setRow({ ...row, inside: answer.inside });
-      setOutcome(answer);
+      const answer = await change(`${path}/force-release`, wish);
+      setSent({ wish, freed: answer.run });
     } catch (error) {
-      if (error.more?.verdict) setRow({ ...row, verdict: error.more.verdict });
       setProblem(error);
     }
     setBusy(false);
+    live.refresh();
     onDone();
   };
 
+  // An answer is shown with the row as it is after it: that nothing was freed is no trouble where the key is free.
+  const settled = !busy && (live.fresh || !(sent || problem));
+  const form = { row, busy, settled, onClose };
   return h(
     Dialog,
-    { title: "Force release", gone: Boolean(outcome) && outcome.outcome !== "draining", busy, onClose },
-    h(
-      "div",
-      { className: "rg-facts" },
-      h(Key, { row }),
-      h(Holder, { row }),
-      h(Verdict, { row }),
-      row.inside.length > 0 && h("div", null, h("span", { className: "rg-quiet" }, "Inside now"), h(Inside, { row })),
-    ),
-    problem && h(Trouble, { problem }),
-    outcome && h(Outcome, { outcome }),
-    !outcome || outcome.outcome === "draining"
-      ? h(Wish, { row, again: Boolean(outcome), busy, onSend: send, onClose })
-      : h("footer", null, h("button", { type: "button", autoFocus: true, onClick: onClose }, "Close")),
+    { title: "Force release", gone: !row.active, busy, onClose },
+    h(Facts, { row }),
+    row.active && settled && problem && h(Trouble, { problem }),
+    row.active && live.problem && h(Trouble, { problem: live.problem, stale: true, onAgain: live.refresh }),
+    !row.active
+      ? h(Ended, { row, onClose })
+      : sent && (row.ending_at || live.problem)
+        ? h(Closed, { ...form, onSend: (now) => send({ ...sent.wish, now }) })
+        : h(Wish, { ...form, events: live.answer?.events, onSend: send }),
   );
 }
 
-function Wish({ row, again, busy, onSend, onClose }) {
-  const [reason, setReason] = useState("");
-  const [evenIfAlive, setEvenIfAlive] = useState(false);
+function isDraining(row) {
+  return row.active && Boolean(row.ending_at || row.verdict.word === "draining");
+}
+
+function Facts({ row }) {
+  return h(
+    "div",
+    { className: "rg-facts" },
+    h(Key, { row }),
+    h(Holder, { row }),
+    row.active ? h(Verdict, { row }) : h(Status, { row }),
+    row.inside?.length > 0 && h("div", null, h("span", { className: "rg-quiet" }, "Inside now"), h(Inside, { row })),
+  );
+}
+
+/** Those inside are waited for; it is read again and again until they have left. */
+function Closed({ row, busy, settled, onSend, onClose }) {
   const [now, setNow] = useState(false);
-  const field = useId();
-  const living = LIVING.includes(row.verdict.word);
-  const someone = row.inside.length > 0 || row.verdict.word === "draining";
-  const ready = reason.trim() && (!living || evenIfAlive);
+  const names = row.inside.map(taskName).join(", ");
+  const harmful = Boolean(names) && now;
   const submit = (event) => {
     event.preventDefault();
-    if (ready && !busy) onSend({ reason: reason.trim(), even_if_alive: living && evenIfAlive, now: someone && now });
+    if (settled) onSend(harmful);
   };
   return h(
     "form",
     { onSubmit: submit },
-    h(WhatHappens, { row, living, someone, now }),
     h(
-      "div",
-      { className: "rg-field" },
-      h("label", { htmlFor: field }, "Reason (kept with your name)"),
-      h("textarea", {
-        id: field,
-        rows: 2,
-        required: true,
-        maxLength: REASON,
-        "data-first": true,
-        value: reason,
-        onChange: (event) => setReason(event.target.value),
-      }),
+      Outcome,
+      { looks: "draining", head: "The doors are closed" },
+      names ? `Still inside: ${names}. Once they have left, ` : "Nobody is inside any more: ",
+      "the key is freed by whoever looks next: the run's own release, the next start, a sweep, or you.",
     ),
-    living &&
-      h(
-        Tick,
-        { ticked: evenIfAlive, onTick: setEvenIfAlive },
-        `${whetherAlive(row.verdict)} Its work is told to stop at its next guarded task.`,
-      ),
-    someone &&
-      h(
-        Tick,
-        { ticked: now, onTick: setNow, harmful: true },
-        "Now: do not wait for those inside. ",
-        h("strong", null, "Their work may overlap with the next holder's."),
-      ),
+    names && h(Now, { ticked: now, onTick: setNow }),
     h(
       "footer",
       null,
       h(
         "button",
-        { type: "button", className: "rg-ghost", disabled: busy, onClick: onClose },
-        again ? "Close" : "Cancel",
+        { type: "button", className: "rg-ghost", autoFocus: true, disabled: busy, onClick: onClose },
+        "Close",
       ),
       h(
         "button",
-        { type: "submit", className: "rg-danger", disabled: !ready || busy },
-        busy ? "Releasing …" : again ? "Try once more" : "Force release",
+        { type: "submit", className: harmful ? "rg-danger" : undefined, disabled: !settled },
+        settled ? (harmful ? "Free it now" : "Look again") : "Looking …",
       ),
     ),
   );
 }
 
-function whetherAlive({ foreign, word }) {
-  if (foreign) return "Nobody here can tell whether its holder is alive.";
-  return word === "starting" ? "Its holder may be just starting." : "Its holder is alive.";
+function Ended({ row, onClose }) {
+  const forced = row.cause === "forced";
+  return h(
+    Fragment,
+    null,
+    h(
+      Outcome,
+      { looks: forced ? "freed" : "gone", head: forced ? "The key is free" : "There is nothing to free any more" },
+      `It ended as ${row.status} (${[row.cause, row.reason].filter(Boolean).join(": ")}).`,
+    ),
+    h("footer", null, h("button", { type: "button", autoFocus: true, onClick: onClose }, "Close")),
+  );
 }
 
-function Tick({ ticked, onTick, harmful, children }) {
+function Outcome({ looks, head, children }) {
   return h(
-    "label",
-    { className: harmful ? "rg-tick rg-harmful" : "rg-tick" },
-    h("input", { type: "checkbox", checked: ticked, onChange: (event) => onTick(event.target.checked) }),
+    "div",
+    { className: `rg-outcome rg-is-${looks}`, role: "status" },
+    h("strong", null, head),
     h("span", null, children),
   );
-}
-
-function WhatHappens({ row, living, someone, now }) {
-  const names = row.inside.map(taskName).join(", ");
-  const who = names ? `those inside (${names})` : "those inside";
-  const steps = [
-    someone && !now && `The doors are closed at once. The key is free when ${who} have left.`,
-    someone && now && `The key is free at once, though ${who} may still be at work.`,
-    !someone && "The key is free at once, for whoever asks next.",
-    living && "Its next guarded task fails: it has lost the key. Its DagRun is not stopped.",
-    "The guarded run ends as failed, with your name and reason in its history and in Airflow's audit log.",
-  ];
-  return h(
-    "div",
-    { className: "rg-happens" },
-    h("p", { className: "rg-strong" }, "What will happen"),
-    h("ul", null, steps.filter(Boolean).map((step) => h("li", { key: step }, step))),
-  );
-}
-
-const SAID = { freed: "The key is free", draining: "The doors are closed", gone: "There is nothing to free any more" };
-
-function Outcome({ outcome: { outcome, said } }) {
-  return h(
-    "div",
-    { className: `rg-outcome rg-is-${outcome}`, role: "status" },
-    h("strong", null, SAID[outcome]),
-    h("span", null, said),
-  );
-}
-
-function ended(run) {
-  return `It ended as ${run.status} (${run.cause})${run.reason ? `: ${run.reason}` : ""}.`;
 }

@@ -125,6 +125,9 @@ function Actions({ row, onOpen }) {
 }
 
 function Tabs({ panel, summary, onChoose }) {
+  useEffect(() => {
+    document.getElementById(`rg-tab-${panel.name}`).scrollIntoView({ inline: "nearest", block: "nearest" });
+  }, [panel.name]);
   const move = (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;

@@ -50,6 +50,13 @@ export function dollars(cost) {
   return Number(cost).toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 6 });
 }
 
+/** Who did it and why. A forced run's reason ends with the name, which is said once. */
+export function byWhom({ actor, reason }) {
+  const name = ` (by ${actor})`;
+  const why = actor && reason?.endsWith(name) ? reason.slice(0, -name.length) : reason;
+  return [actor && `by ${actor}`, why].filter(Boolean).join(": ");
+}
+
 export function counted(number, limit) {
   if (number === undefined) return "–";
   return number > limit ? `${limit.toLocaleString("en")}+` : number.toLocaleString("en");
