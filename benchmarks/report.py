@@ -86,7 +86,7 @@ def _page(run: Run, figures: Sequence[Figure]) -> Iterator[str]:
         yield from _table(scenario, list(group))
     yield "## Who is measured\n\n| name | what it is | survives its holder's death |\n|---|---|---|"
     yield from (f"| {it.name} | {it.says} | {'yes' if it.durable else 'no'} |" for it in CONTENDERS.values())
-    yield "\n" + (TEXTS / "reading.md").read_text().rstrip()
+    yield from (f"\n{(TEXTS / name).read_text().rstrip()}" for name in ("reading.md", "old_snapshot.md"))
 
 
 def _table(scenario: str, figures: Sequence[Figure]) -> Iterator[str]:

@@ -106,7 +106,8 @@ def test_different_troubles_have_different_words(shops: Shops, visit: Visit) -> 
 def told(alert: Locator, code: str) -> str:
     """The sentence of a trouble."""
     expect(alert).to_contain_text(code)
-    return alert.locator("span").first.inner_text()
+    sentence: str = alert.locator("span").first.inner_text()
+    return sentence
 
 
 def _contended(shops: Shops, page: Page, held: GuardedRun) -> str:
