@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI, Request
-from fastapi.responses import FileResponse
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 
 from airflow_rankguard.api import forcing, reading, starting
 from airflow_rankguard.api.models import ProblemDetails
@@ -56,10 +55,10 @@ def openapi(request: Request) -> dict[str, Any]:
 
 
 @router.get("/static/{name}")
-def static(name: str) -> FileResponse:
-    """A file of the page."""
+def static(name: str) -> Response:
+    """A file of the page, always whole: who asks for a part of it gets what it is a part of."""
     # Not by asking for the name: one that is too long for a file system is an error there.
     file = next((file for file in STATIC.iterdir() if file.name == name), None)
     if file is None or file.suffix not in MEDIA_TYPES:
         raise Problem("not-found", "There is no such file.")
-    return FileResponse(file, media_type=MEDIA_TYPES[file.suffix], headers={"Cache-Control": "no-cache"})
+    return Response(file.read_bytes(), media_type=MEDIA_TYPES[file.suffix], headers={"Cache-Control": "no-cache"})

@@ -111,7 +111,9 @@ def _check(fields: str, anchor: datetime | None) -> None:
 
 def _first_after(schedule: Schedule, config_id: str, zone: ZoneInfo, moment: datetime) -> datetime:
     """Try the times on the wall in their order, until no later one can come before the earliest moment found."""
-    since = (moment + min(_offsets(zone, moment))).replace(tzinfo=None)
+    shown = moment + min(_offsets(zone, moment))
+    # Airflow's moments are pendulum's, which count hours otherwise.
+    since = datetime.combine(shown.date(), shown.time())
     if schedule.every in NAMED:
         walls, hourly = _walls(schedule, config_id, zone, since), False
     else:

@@ -181,6 +181,14 @@ def test_only_the_pages_own_files_are_served(
     assert page.headers["content-type"].startswith("text/javascript")
 
 
+@pytest.mark.parametrize("part", ["bytes=0-2", "bytes=5-2", "all"])
+def test_a_file_is_served_whole(root: TestClient, part: str) -> None:
+    """Whatever part of it is asked for, or asked for wrongly: a server may always give the whole."""
+    whole = root.get("/static/words.js")
+    assert whole.status_code == 200
+    assert root.get("/static/words.js", headers={"Range": part}).content == whole.content
+
+
 def test_the_openapi_document_names_each_route_and_its_place(root: TestClient, routes: list[Route]) -> None:
     """To those who are logged in."""
     document = root.get("/openapi.json").json()

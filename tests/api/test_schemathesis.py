@@ -254,7 +254,9 @@ def written(told: Any) -> bytes:
 def requests(draw: st.DrawFn, ids: list[str]) -> dict[str, Any]:
     """A request that may be anything."""
     known = [*PATHS, *(f"runs/{one}" for one in ids), *(f"runs/{one}/force-release" for one in ids)]
-    odd = st.tuples(st.sampled_from(["runs/", "static/", ""]), (TEXT | LONG).map(quoted)).map("".join)
+    # Starlette finds no mounted app for a path with a line break: that is answered by Airflow's own app.
+    part = (TEXT | LONG).filter(lambda told: "\n" not in told).map(quoted)
+    odd = st.tuples(st.sampled_from(["runs/", "static/", ""]), part).map("".join)
     query = draw(st.lists(st.tuples(st.sampled_from(QUERIES) | TEXT, JSON), max_size=3))
     path = f"{PREFIX}/{draw(st.sampled_from(known) | odd)}?{'&'.join(f'{quoted(n)}={quoted(v)}' for n, v in query)}"
     wishes = st.dictionaries(st.sampled_from(FIELDS) | TEXT, PLAIN | JSON, max_size=8)

@@ -143,7 +143,7 @@ def _in_line(job: Job, number: int, chance: Random) -> Job:
     """In some rounds some come late and wait."""
     if number % ROUNDS_BETWEEN_LINES:
         return job
-    policy = chance.choice((*[None] * 5, Policy.WAIT, Policy.WAIT, Policy.COALESCE))
+    policy = chance.choice((*[None] * 4, Policy.WAIT, Policy.WAIT, Policy.COALESCE, Policy.COALESCE))
     return replace(job, late=chance.uniform(0, 0.2), policy=policy)
 
 
