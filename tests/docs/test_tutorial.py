@@ -53,7 +53,9 @@ def airflow(tmp_path: Path) -> Iterator[LocalAirflow]:
     # The last step waits for the work, so that is shorter.
     (dags / "export_shop.py").write_text(AFTER.replace("range(300)", "range(120)"))
     guard = {"rankguard_default": f"sqlite:///{home}/guard.db"}
-    airflow = LocalAirflow(home, dags, connections=guard, env={"PYTHONPATH": str(ROOT)})
+    # A scheduler that is late for ten seconds would give itself up, and begin the minutes of work again.
+    patient = {"AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "60"}
+    airflow = LocalAirflow(home, dags, connections=guard, env={"PYTHONPATH": str(ROOT)} | patient)
     yield airflow
     airflow.stop()
     airflow.rest.close()
