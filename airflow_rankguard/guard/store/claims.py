@@ -11,7 +11,7 @@ from airflow_rankguard.guard.dialects import bounded, clock, insert, is_postgres
 from airflow_rankguard.guard.store import lines
 from airflow_rankguard.guard.store.once import built_once, stand_in, told
 from airflow_rankguard.guard.store.presences import forget
-from airflow_rankguard.guard.store.rows import KEY, OWNER, OWNER_PARTS, SLOT, is_key, run_of, told_of
+from airflow_rankguard.guard.store.rows import KEY, LIFE_PARTS, OWNER, OWNER_PARTS, SLOT, is_key, run_of, told_of
 from airflow_rankguard.guard.tables import guard_waiters as waiters
 from airflow_rankguard.guard.tables import guarded_runs as runs
 from airflow_rankguard.guard.values import (
@@ -29,7 +29,6 @@ from airflow_rankguard.guard.values import (
 CLAIM = stand_in(Claim, "claim", runs)
 LIFE = stand_in(Life, "life", runs)
 CLAIM_PARTS = ("id", "status", "run_type", "requested_by")
-LIFE_PARTS = ("run_started_at", "clear_number", "try_number")
 SAID: dict[str, ColumnElement[Any]] = {
     **{part: getattr(CLAIM, part) for part in CLAIM_PARTS},
     **{part: getattr(KEY, part) for part in SLOT},

@@ -26,6 +26,7 @@ from airflow_rankguard.guard.values import (
 
 SLOT = ("tenant", "kind", "resource")
 OWNER_PARTS = ("dag_id", "run_id", "guard_id", "map_index", "deployment")
+LIFE_PARTS = ("run_started_at", "clear_number", "try_number")
 KEY = stand_in(GuardKey, "key", runs)
 OWNER = stand_in(Owner, "owner", runs)
 
@@ -36,8 +37,8 @@ def run_of(row: Row[Any]) -> GuardedRun:
     return GuardedRun(
         id=columns["id"],
         key=GuardKey(kind=columns["kind"], resource=columns["resource"], tenant=columns["tenant"]),
-        owner=Owner(**{part: columns[part] for part in ("deployment", "dag_id", "run_id", "guard_id", "map_index")}),
-        life=Life(**{part: columns[part] for part in ("run_started_at", "clear_number", "try_number")}),
+        owner=Owner(**{part: columns[part] for part in OWNER_PARTS}),
+        life=Life(**{part: columns[part] for part in LIFE_PARTS}),
         status=Status(columns["status"]),
         ending_status=columns["ending_status"] and Status(columns["ending_status"]),
         cause=columns["cause"] and Cause(columns["cause"]),
