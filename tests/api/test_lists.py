@@ -1,7 +1,7 @@
 """The other lists and the summary: what they show, in which order, page by page, and how they are filtered."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -25,7 +25,8 @@ def test_history_comes_newest_first_with_its_reasons(root: TestClient, scene: Sc
     assert shown[0]["reason"] == "burnt down (by ada)"
     assert shown[0]["status"] == "failed"
     assert shown[1] == {**shown[1], "active": False, "status": "completed", "reason": "reason 3"}
-    assert all(row["ended_at"] >= row["since"] for row in shown)
+    moments = [(datetime.fromisoformat(row["since"]), datetime.fromisoformat(row["ended_at"])) for row in shown]
+    assert all(since <= ended for since, ended in moments)
 
 
 def test_those_who_wait_come_line_by_line_with_who_is_before_them(root: TestClient, scene: Scene) -> None:
