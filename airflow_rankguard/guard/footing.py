@@ -10,7 +10,7 @@ from airflow_rankguard.guard.dialects import is_postgresql
 from airflow_rankguard.guard.errors import DatabaseUnavailable, SchemaError
 from airflow_rankguard.guard.tables import ACTIVE_KEY_INDEX
 
-HEAD = "0007"
+HEAD = "0008"
 VERSION_TABLE = "rankguard_alembic_version"
 
 version_table = Table(VERSION_TABLE, MetaData(), Column("version_num", Text))

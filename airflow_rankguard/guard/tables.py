@@ -92,12 +92,17 @@ Index(
     guarded_runs.c.deployment,
 )
 Index("guarded_runs_claimed", guarded_runs.c.claimed_at)
-Index(
-    "guarded_runs_ended",
-    guarded_runs.c.ended_at,
-    postgresql_where=text("ended_at IS NOT NULL"),
-    sqlite_where=text("ended_at IS NOT NULL"),
-)
+for _name, _columns in (
+    ("guarded_runs_ended", ["ended_at"]),
+    ("guarded_runs_ended_kind", ["kind", "ended_at"]),
+    ("guarded_runs_ended_resource", ["resource", "ended_at"]),
+):
+    Index(
+        _name,
+        *(guarded_runs.c[column] for column in _columns),
+        postgresql_where=text("ended_at IS NOT NULL"),
+        sqlite_where=text("ended_at IS NOT NULL"),
+    )
 
 guard_presence = Table(
     "guard_presence",
