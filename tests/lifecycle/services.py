@@ -23,9 +23,10 @@ def without_api_server(row: Row) -> None:
 @scenario(into=SERVICES)
 def api_server_down_during_acquire(row: Row) -> None:
     """An acquire that waits for a drain can ask no more: unknown counts as alive, and nobody gets the key."""
-    first = row.start("plain", seconds=4 * OUTAGE)
+    first = row.start("plain", seconds=4 * OUTAGE, deaf=True)
     row.work()
     row.compete()
+    # Deaf to that, so that the second's acquire is still draining however late it begins.
     row.rest.mark(first, "failed")
     second = row.start("plain")
     row.until_task(second, "group.acquire", "running")
