@@ -19,7 +19,7 @@ from airflow_rankguard.guard.values import GuardedRun
 from harness.ports import LOOPBACK, free_port
 from tests.api.conftest import CONNECTION
 from tests.api.stage import Scene, key
-from tests.api.turning import age
+from tests.api.turning import age, moment
 
 WISH = {"dag_id": "open", "run_id": "request__1", "kind": "rank_check", "resource": "42"}
 DAY = 86_400
@@ -124,6 +124,6 @@ def test_freeing_a_key_by_hand(
     assert (shown["run"]["cause"], shown["run"]["reason"]) == ("forced", "stuck since noon (by root)")
     [event] = shown["events"]
     assert (event["event"], event["actor"], event["reason"]) == ("forced", "root", "stuck since noon (by root)")
-    assert held.claimed_at.isoformat() < event["at"] <= shown["now"]
+    assert held.claimed_at <= moment(event, "at") <= moment(shown, "now")
     with pytest.raises(GuardLost, match=r"freed by force at .*stuck since noon \(by root\)"):
         scene.enter(held)

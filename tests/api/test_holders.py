@@ -11,7 +11,7 @@ from airflow_rankguard.guard.values import GuardedRun
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.values import Progress, RankConfig
 from tests.api.stage import Scene
-from tests.api.turning import KEYS, age, pages, rows
+from tests.api.turning import KEYS, age, moment, pages, rows
 
 
 def test_a_holder_is_shown_with_all_that_is_known_of_it(root: TestClient, scene: Scene, held: GuardedRun) -> None:
@@ -48,7 +48,7 @@ def test_a_holder_is_shown_with_all_that_is_known_of_it(root: TestClient, scene:
         "verdict": {"word": "alive", "why": "its DagRun is running", "until": None, "foreign": False},
         "may_force_release": True,
     }
-    assert page["now"] > row["since"]
+    assert moment(page, "now") >= moment(row, "since")
 
 
 def written(moment: Any) -> str:

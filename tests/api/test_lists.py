@@ -1,7 +1,7 @@
 """The other lists and the summary: what they show, in which order, page by page, and how they are filtered."""
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from sqlalchemy import Engine, Row
 
 from airflow_rankguard.guard.values import GuardedRun, Policy
 from tests.api.stage import Scene, key
-from tests.api.turning import KEYS, age, pages, rows
+from tests.api.turning import KEYS, age, moment, pages, rows
 
 
 def test_history_comes_newest_first_with_its_reasons(root: TestClient, scene: Scene) -> None:
@@ -25,8 +25,7 @@ def test_history_comes_newest_first_with_its_reasons(root: TestClient, scene: Sc
     assert shown[0]["reason"] == "burnt down (by ada)"
     assert shown[0]["status"] == "failed"
     assert shown[1] == {**shown[1], "active": False, "status": "completed", "reason": "reason 3"}
-    moments = [(datetime.fromisoformat(row["since"]), datetime.fromisoformat(row["ended_at"])) for row in shown]
-    assert all(since <= ended for since, ended in moments)
+    assert all(moment(row, "since") <= moment(row, "ended_at") for row in shown)
 
 
 def test_those_who_wait_come_line_by_line_with_who_is_before_them(root: TestClient, scene: Scene) -> None:

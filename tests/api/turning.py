@@ -1,7 +1,7 @@
 """Reading lists through the API."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from fastapi.testclient import TestClient
@@ -35,3 +35,8 @@ def age(engine: Engine, run: GuardedRun, by: timedelta) -> None:
     """Let a run have begun so much earlier."""
     with engine.begin() as connection:
         connection.execute(update(guarded_runs).where(guarded_runs.c.id == run.id).values(started_at=run.since - by))
+
+
+def moment(row: dict[str, Any], field: str) -> datetime:
+    """A time of an answer; as text, one on the full second would sort behind the rest of that second."""
+    return datetime.fromisoformat(row[field])
