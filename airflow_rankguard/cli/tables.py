@@ -70,16 +70,17 @@ def presences_table(presences: Sequence[Presence]) -> Table:
 
 def history_table(listed: Sequence[Listed]) -> Table:
     """What happened to all keys, newest first."""
+    seen = [(one.event, one.blocker) for one in listed]
     rows = [
-        (one.event.at, one.event.event, one.event.key, one.event.owner, one.blocker, one.event.actor, one.event.reason)
-        for one in listed
+        (event.at, event.event, event.key, event.owner, blocker, event.actor, _because(event))
+        for event, blocker in seen
     ]
     return Table("Events", ("at (UTC)", "event", "key", "owner", "blocker", "actor", "why"), rows, COLOURS)
 
 
 def events_table(events: Sequence[Event]) -> Table:
     """What happened, oldest first."""
-    rows = [(event.at, event.event, event.owner, event.actor, event.reason) for event in events]
+    rows = [(event.at, event.event, event.owner, event.actor, _because(event)) for event in events]
     return Table("Events", ("at (UTC)", "event", "owner", "actor", "why"), rows, COLOURS)
 
 
@@ -91,6 +92,11 @@ def swept_table(swept: Sequence[Swept]) -> Table:
 
 def _status(run: GuardedRun) -> str:
     return f"{run.status}, doors closed" if run.active and run.ending_at else run.status
+
+
+def _because(event: Event) -> str | None:
+    """Its reason; the name at its end is the actor's, which a line says once."""
+    return event.reason and event.reason.removesuffix(f" (by {event.actor})")
 
 
 def _why(run: GuardedRun) -> str:

@@ -44,7 +44,7 @@ def test_events_are_listed_newest_first(rankguard: Rankguard) -> None:
     lines = rankguard("events").out.splitlines()
     assert [line.split()[2] for line in lines[2:]] == ["refused", "forced", "refused"]
     assert "rank_check/42" in lines[3]
-    assert "ada" in lines[3]
+    assert lines[3].count("ada") == 1
     assert "stuck [since] noon" in lines[3]
     assert "DAG another run r4 (acquire)" in lines[2]
 
