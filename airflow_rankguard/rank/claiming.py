@@ -11,7 +11,6 @@ from functools import partial
 from sqlalchemy import Connection
 
 from airflow_rankguard.guard.database import Database
-from airflow_rankguard.guard.store import looks
 from airflow_rankguard.guard.values import Timings
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.due import Decision, DueConfig, Terms, decide, why_full
@@ -85,8 +84,11 @@ class DueConfigs:
         :raises DatabaseUnavailable: the guard database cannot be used.
         """
         until = self._stopwatch() + terms.deadline.total_seconds()
-        began = now or self._database.look(looks.now)
-        tick = Tick(offered_again=self._database.statement(store.offer_again, began - terms.grace, began))
+        clock, oldest_claim = self._database.look(store.look_at_claims)
+        began, tick = now or clock, Tick()
+        # Nearly always there is none, and reading it with the clock takes a statement less.
+        if oldest_claim is not None and oldest_claim <= began - terms.grace:
+            tick.offered_again = self._database.statement(store.offer_again, began - terms.grace, began)
         seen: DueConfig | None = None
         judge = partial(_judged, terms=terms, tick=tick, is_late=lambda: self._stopwatch() >= until)
         while tick.full is None:
@@ -143,7 +145,7 @@ def _judge_and_carry_out(
     timings: Timings,
 ) -> tuple[list[Decision], set[str]]:
     decisions = judge(store.list_due(connection, size, began, seen, lock=timings))
-    return decisions, store.carry_out(connection, decisions, now=now) if decisions else set()
+    return decisions, store.carry_out(connection, decisions, now=now, locked=True) if decisions else set()
 
 
 def _judged(page: Sequence[DueConfig], *, terms: Terms, tick: Tick, is_late: Callable[[], bool]) -> list[Decision]:
