@@ -14,21 +14,21 @@ from due_serving import serve
 
 from airflow_rankguard.rank.schedule import Schedule, due_after
 
-CLAIMS = """
-SELECT clock_timestamp(),
-       (SELECT claimed_at FROM rank_schedules WHERE claimed_at IS NOT NULL ORDER BY claimed_at LIMIT 1)
-"""
 PAGE = """
-WITH page AS (
+WITH moment AS (
+    SELECT clock_timestamp() AS now,
+           (SELECT claimed_at FROM rank_schedules WHERE claimed_at IS NOT NULL ORDER BY claimed_at LIMIT 1) AS oldest
+), page AS (
     SELECT config_id, schedule, time_zone, anchor, max_cost, next_due_at, coalesce(returned_at, next_due_at) AS turn
     FROM rank_schedules
-    WHERE claimed_at IS NULL AND coalesce(returned_at, next_due_at) <= %s
+    WHERE claimed_at IS NULL AND coalesce(returned_at, next_due_at) <= (SELECT now FROM moment)
     ORDER BY coalesce(returned_at, next_due_at), config_id
     LIMIT %s FOR UPDATE SKIP LOCKED
 )
-SELECT page.config_id, page.schedule, page.time_zone, page.anchor, page.next_due_at, rank_configs.enabled,
+SELECT moment.now, moment.oldest,
+       page.config_id, page.schedule, page.time_zone, page.anchor, page.next_due_at, rank_configs.enabled,
        (SELECT count(*) FROM rank_keywords WHERE rank_keywords.config_id = page.config_id AND active)
-FROM page JOIN rank_configs ON rank_configs.id = page.config_id
+FROM moment, page JOIN rank_configs ON rank_configs.id = page.config_id
 ORDER BY page.turn, page.config_id
 """
 CLAIM = """
@@ -43,21 +43,21 @@ RETURNING rank_schedules.config_id
 
 
 class ByHand:
-    """Three statements in psycopg 3, the last two in one transaction."""
+    """Two statements in one transaction, by hand in psycopg 3."""
 
     def connect(self, dsn: str) -> None:
         self.connection = psycopg.connect(dsn, autocommit=True, prepare_threshold=None)
 
     def claim(self, size: int) -> list[str]:
-        now, _oldest = self.connection.execute(CLAIMS).fetchall()[0]
         with self.connection.transaction():
-            rows = self.connection.execute(PAGE, (now, size)).fetchall()
-            wanted = [self._decided(now, *row) for row in rows]
-            return [row[0] for row in self.connection.execute(CLAIM, (json.dumps(wanted),))]
+            rows = self.connection.execute(PAGE, (size,)).fetchall()
+            wanted = [self._decided(*row) for row in rows]
+            return [one for (one,) in self.connection.execute(CLAIM, (json.dumps(wanted),))]
 
     @staticmethod
     def _decided(
         now: datetime,
+        _oldest: datetime | None,
         config_id: str,
         every: str,
         time_zone: str,

@@ -94,7 +94,7 @@ def test_a_page_is_the_same_however_it_is_found(rank_engine: Engine, add_due: Ad
         for way in ("indexscan", "indexonlyscan", "bitmapscan", "nestloop", "mergejoin"):
             connection.execute(text(f"SET LOCAL enable_{way} = off"))
         pages = [store.list_due(connection, size, FIRST) for size in (1, 2, 3)]
-    assert [[seen.config_id for seen in page] for page in pages] == [["a"], ["a", "b"], ["a", "b", "0"]]
+    assert [[seen.config_id for seen in page.due] for page in pages] == [["a"], ["a", "b"], ["a", "b", "0"]]
 
 
 def test_a_page_fits_into_one_statement(

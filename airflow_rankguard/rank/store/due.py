@@ -1,4 +1,4 @@
-"""What is due, and the claims of those who start it; ``now`` is the database's clock where it may be left out."""
+"""The claims of those who start what is due; ``now`` is the database's clock where it may be left out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from sqlalchemy import (
     ColumnClause,
     ColumnElement,
     Connection,
-    Integer,
-    Row,
     Select,
     Text,
     bindparam,
@@ -23,69 +21,25 @@ from sqlalchemy import (
     literal,
     select,
     true,
-    tuple_,
     update,
     values,
 )
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from airflow_rankguard.guard.dialects import UtcDateTime, bounded, clock, is_postgresql
+from airflow_rankguard.guard.dialects import UtcDateTime, clock, is_postgresql
 from airflow_rankguard.guard.store.once import built_once
-from airflow_rankguard.guard.values import Timings
-from airflow_rankguard.rank.due import Decision, DueConfig
-from airflow_rankguard.rank.store.schedules import NOT_CLAIMED, schedule_of
-from airflow_rankguard.rank.tables import rank_configs, rank_keywords, rank_schedules
+from airflow_rankguard.rank.due import Decision
+from airflow_rankguard.rank.store.schedules import NOT_CLAIMED
+from airflow_rankguard.rank.tables import rank_schedules
 
-configs, keywords, schedules = rank_configs.c, rank_keywords.c, rank_schedules.c
+schedules = rank_schedules.c
 TIME = UtcDateTime()
-TURN = func.coalesce(schedules.returned_at, schedules.next_due_at)
-"""An order in which whoever was given back stands behind all that was due by then, so that nobody is starved."""
-SEEN = (
-    *(schedules.config_id, schedules.next_due_at, schedules.max_cost),
-    *(schedules.schedule, schedules.time_zone, schedules.anchor),
-)
-"""What of a schedule a judgment needs."""
 DECISION: tuple[ColumnClause[Any], ...] = (
     *(column("config_id", Text), column("reason", Text)),
     *(column(name, TIME) for name in ("observed", "turn", "next_due_at")),
 )
 TICK = timedelta(milliseconds=1)
 """What SQLite's clock can tell apart."""
-
-
-def list_due(
-    connection: Connection, limit: int, now: datetime, after: DueConfig | None = None, *, lock: Timings | None = None
-) -> list[DueConfig]:
-    """List what is due and claimed by nobody, oldest first.
-
-    :param after: what was seen last; None to begin with the oldest.
-    :param lock: keep it from all others until the transaction ends, within these bounds, and leave out what they keep.
-    """
-    asked = {"now": now, "size": limit}
-    if after is not None:
-        asked |= {"seen_turn": after.turn, "seen_id": after.config_id}
-    statement = _page(connection, goes_on=after is not None, lock=lock)
-    return [_due(row, now) for row in connection.execute(statement, asked).all()]
-
-
-@built_once
-def _page(connection: Connection, *, goes_on: bool, lock: Timings | None) -> Select[Any]:
-    """What a judgment needs of the configs of a page; those that somebody else keeps are passed over by their row."""
-    page = select(*SEEN, TURN.label("turn")).where(schedules.claimed_at.is_(None), bindparam("now", type_=TIME) >= TURN)
-    page = page.order_by(TURN, schedules.config_id).limit(bindparam("size", type_=Integer))
-    if goes_on:
-        seen = tuple_(bindparam("seen_turn", type_=TIME), bindparam("seen_id", type_=Text))
-        page = page.where(tuple_(TURN, schedules.config_id) > seen)
-    if lock is not None:
-        # A sub-query is evaluated once, and not for each row.
-        page = page.where(select(bounded(connection, lock)).scalar_subquery()).with_for_update(skip_locked=True)
-    due = page.cte("page")
-    in_use = select(func.count()).where(keywords.config_id == due.c.config_id, keywords.active).scalar_subquery()
-    return (
-        select(due, configs.tenant, configs.enabled, configs.devices, in_use.label("keywords"))
-        .join(rank_configs, configs.id == due.c.config_id)
-        .order_by(due.c.turn, due.c.config_id)
-    )
 
 
 def carry_out(
@@ -117,7 +71,7 @@ def _carrying_out(connection: Connection, *, by_clock: bool, locked: bool) -> Re
 def _carried_out(connection: Connection, wanted: CTE, *, by_clock: bool, locked: bool) -> ReturningUpdate[tuple[str]]:
     starts, stays_due = wanted.c.reason.is_(None), wanted.c.next_due_at == wanted.c.observed
     now = clock() if by_clock else bindparam("now", type_=TIME)
-    # Not TURN: SQLite 3.40 overlooks rows when it puts a Bloom filter before an index on an expression.
+    # Not the page's order: SQLite 3.40 overlooks rows when it puts a Bloom filter before an index on an expression.
     turn = func.coalesce(schedules.returned_at, wanted.c.observed)
     as_seen = (schedules.next_due_at == wanted.c.observed) & (wanted.c.turn == turn) & schedules.claimed_at.is_(None)
     seen = select(schedules.config_id).join(wanted, wanted.c.config_id == schedules.config_id).where(as_seen)
@@ -135,19 +89,6 @@ def _carried_out(connection: Connection, wanted: CTE, *, by_clock: bool, locked:
         )
         .returning(schedules.config_id)
     )
-
-
-def look_at_claims(connection: Connection) -> tuple[datetime, datetime | None]:
-    """Tell the time, and since when the oldest claim has been waiting for its start; None when none waits."""
-    row = connection.execute(_clock_and_oldest_claim(connection)).one()
-    return row.now, row.oldest
-
-
-@built_once
-def _clock_and_oldest_claim(_: Connection) -> Select[Any]:
-    claims = select(schedules.claimed_at).where(schedules.claimed_at.is_not(None))
-    oldest = claims.order_by(schedules.claimed_at).limit(1).scalar_subquery()
-    return select(clock().label("now"), oldest.label("oldest"))
 
 
 def offer_again(connection: Connection, claimed_before: datetime, now: datetime) -> int:
@@ -225,17 +166,3 @@ def _as_json(one: Decision) -> dict[str, str]:
     if one.reason is not None:
         row["reason"] = one.reason
     return row
-
-
-def _due(row: Row[Any], now: datetime) -> DueConfig:
-    return DueConfig(
-        config_id=row.config_id,
-        tenant=row.tenant,
-        enabled=row.enabled,
-        units=row.keywords * len(row.devices.split(",")),
-        schedule=schedule_of(row),
-        max_cost=row.max_cost,
-        due_at=row.next_due_at,
-        turn=row.turn,
-        seen_at=now,
-    )
