@@ -11,12 +11,14 @@ from functools import partial
 from sqlalchemy import Connection
 
 from airflow_rankguard.guard.database import Database
-from airflow_rankguard.guard.store import looks
 from airflow_rankguard.guard.values import Timings
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.due import Decision, DueConfig, Terms, decide, why_full
+from airflow_rankguard.rank.store import Page
 
 Judge = Callable[[Sequence[DueConfig]], list[Decision]]
+Decided = tuple[Page, list[Decision], set[str]]
+"""A page, what was decided of it, and the ids of the configs that were changed."""
 PAGE = 1000
 """Configs that one statement decides on: each takes five parameters, and SQLite has room for 32,766 in a statement."""
 
@@ -85,20 +87,23 @@ class DueConfigs:
         :raises DatabaseUnavailable: the guard database cannot be used.
         """
         until = self._stopwatch() + terms.deadline.total_seconds()
-        began = now or self._database.look(looks.now)
-        tick = Tick(offered_again=self._database.statement(store.offer_again, began - terms.grace, began))
-        seen: DueConfig | None = None
+        tick, began, seen = Tick(), now, None
         judge = partial(_judged, terms=terms, tick=tick, is_late=lambda: self._stopwatch() >= until)
         while tick.full is None:
             if terms.admit is None:
                 # One more than it may claim, which says whether it leaves any.
                 size = min(terms.limit - len(tick.claimed) + 1, PAGE)
-                decisions, changed = self._decided_at_once(judge, now, size, began, seen)
+                page, decisions, changed = self._decided_at_once(judge, now, size, began, seen)
             else:
-                decisions, changed = self._decided_apart(judge, now, min(terms.limit, PAGE), began, seen)
-            if not decisions:
+                page, decisions, changed = self._decided_apart(judge, now, min(terms.limit, PAGE), began, seen)
+            began = page.now
+            # These stand behind all that was due, so that no page before has missed them.
+            offered_again = self._offer_again(page, terms.grace)
+            tick.offered_again += offered_again
+            if not decisions and not offered_again:
                 break
-            seen = decisions[-1].due
+            if decisions:
+                seen = decisions[-1].due
             if tick.count(decisions, changed):
                 tick.full = None
         return tick
@@ -119,18 +124,24 @@ class DueConfigs:
         """
         return self._database.statement(store.give_back, config_id, due_at, reason, now=now)
 
+    def _offer_again(self, page: Page, grace: timedelta) -> int:
+        if page.oldest_claim is None or page.oldest_claim > page.now - grace:
+            return 0
+        return self._database.statement(store.offer_again, page.now - grace, page.now)
+
     def _decided_at_once(
-        self, judge: Judge, now: datetime | None, size: int, began: datetime, seen: DueConfig | None
-    ) -> tuple[list[Decision], set[str]]:
+        self, judge: Judge, now: datetime | None, size: int, began: datetime | None, seen: DueConfig | None
+    ) -> Decided:
         """Judge a page that is locked meanwhile, so that claimers who look at the same time see different ones."""
         return self._database.transaction(_judge_and_carry_out, judge, now, size, began, seen, self._database.timings)
 
     def _decided_apart(
-        self, judge: Judge, now: datetime | None, size: int, began: datetime, seen: DueConfig | None
-    ) -> tuple[list[Decision], set[str]]:
+        self, judge: Judge, now: datetime | None, size: int, began: datetime | None, seen: DueConfig | None
+    ) -> Decided:
         """Judge a page with no connection held, as the caller's own rule may take its time."""
-        decisions = judge(self._database.look(store.list_due, size, began, seen))
-        return decisions, self._database.statement(store.carry_out, decisions, now=now) if decisions else set()
+        page = self._database.look(store.list_due, size, began, seen)
+        decisions = judge(page.due)
+        return page, decisions, self._database.statement(store.carry_out, decisions, now=now) if decisions else set()
 
 
 def _judge_and_carry_out(
@@ -138,12 +149,13 @@ def _judge_and_carry_out(
     judge: Judge,
     now: datetime | None,
     size: int,
-    began: datetime,
+    began: datetime | None,
     seen: DueConfig | None,
     timings: Timings,
-) -> tuple[list[Decision], set[str]]:
-    decisions = judge(store.list_due(connection, size, began, seen, lock=timings))
-    return decisions, store.carry_out(connection, decisions, now=now) if decisions else set()
+) -> Decided:
+    page = store.list_due(connection, size, began, seen, lock=timings)
+    decisions = judge(page.due)
+    return page, decisions, store.carry_out(connection, decisions, now=now, locked=True) if decisions else set()
 
 
 def _judged(page: Sequence[DueConfig], *, terms: Terms, tick: Tick, is_late: Callable[[], bool]) -> list[Decision]:

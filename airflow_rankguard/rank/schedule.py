@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import lru_cache
 from hashlib import sha256
 from zoneinfo import ZoneInfo
 
@@ -20,6 +21,8 @@ LONGEST_PAUSE_IN_YEARS = 8
 FIELDS = 5
 NAMED = ("daily", "weekly", "monthly")
 RANDOM = re.compile(r"\br\b", re.IGNORECASE)
+Time = tuple[int, int, int | None]
+"""A minute, an hour and, for ``weekly``, a weekday as a cron numbers it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,11 +53,13 @@ def due_after(schedule: Schedule, config_id: str, moment: datetime) -> datetime:
 
     :raises BadSchedule: there is none, or the time zone or the cron cannot be read.
     """
-    zone = _zone(schedule.time_zone)
-    if schedule.every not in NAMED:
-        _check(schedule.every, schedule.anchor)
+    zone, moment = _zone(schedule.time_zone), moment.astimezone(UTC)
+    at = _time_of(schedule, config_id, zone)
+    hour = moment.replace(minute=0, second=0, microsecond=0)
     try:
-        return _first_after(schedule, config_id, zone, moment.astimezone(UTC))
+        # What is the first one after an hour's beginning is so until it comes: many ask within an hour.
+        first = _first_after(schedule.every, zone, at, hour)
+        return first if first > moment else _first_after(schedule.every, zone, at, moment)
     except (CroniterError, OverflowError) as error:
         raise BadSchedule(f"the cron {schedule.every!r} cannot be used: {error}") from error
 
@@ -84,6 +89,14 @@ def _zone(name: str) -> ZoneInfo:
         raise BadSchedule(f"there is no time zone {name!r}") from error
 
 
+def _time_of(schedule: Schedule, config_id: str, zone: ZoneInfo) -> Time | None:
+    if schedule.every not in NAMED:
+        _check(schedule.every, schedule.anchor)
+        return None
+    minute, hour, weekday = _anchored(schedule.anchor, zone) if schedule.anchor else _spread(config_id)
+    return minute, hour, weekday if schedule.every == "weekly" else None
+
+
 def _anchored(anchor: datetime, zone: ZoneInfo) -> tuple[int, int, int]:
     shown = _told(anchor, zone)
     return shown.minute, shown.hour, shown.isoweekday() % 7
@@ -109,36 +122,37 @@ def _check(fields: str, anchor: datetime | None) -> None:
         raise BadSchedule(f"the cron {fields!r} names its own times, so it takes no anchor")
 
 
-def _first_after(schedule: Schedule, config_id: str, zone: ZoneInfo, moment: datetime) -> datetime:
+@lru_cache(maxsize=4096)
+def _first_after(every: str, zone: ZoneInfo, at: Time | None, moment: datetime) -> datetime:
     """Try the times on the wall in their order, until no later one can come before the earliest moment found."""
-    shown = moment + min(_offsets(zone, moment))
+    shown = moment + min(_offsets(zone, moment.date()))
     # Airflow's moments are pendulum's, which count hours otherwise.
     since = datetime.combine(shown.date(), shown.time())
-    if schedule.every in NAMED:
-        walls, hourly = _walls(schedule, config_id, zone, since), False
+    if at is not None:
+        walls, hourly = _walls(every, at, since), False
     else:
-        walls = croniter(schedule.every, since, ret_type=datetime, max_years_between_matches=LONGEST_PAUSE_IN_YEARS)
+        walls = croniter(every, since, ret_type=datetime, max_years_between_matches=LONGEST_PAUSE_IN_YEARS)
         hourly = walls.expanded[1] == ["*"]
     first: datetime | None = None
     while True:
         wall: datetime = next(walls)
-        if first is not None and wall.replace(tzinfo=UTC) - max(_offsets(zone, first)) >= first:
+        if first is not None and wall.replace(tzinfo=UTC) - max(_offsets(zone, first.date())) >= first:
             return first
         found = [shown for shown in _moments(wall, zone, hourly=hourly) if shown > moment]
         first = min(found if first is None else [first, *found], default=None)
 
 
-def _walls(named: Schedule, config_id: str, zone: ZoneInfo, since: datetime) -> Iterator[datetime]:
+def _walls(every: str, at: Time, since: datetime) -> Iterator[datetime]:
     """The times on the wall after one of them, day by day: for a few of them a cron takes fifty times as long."""
-    minute, hour, weekday = _anchored(named.anchor, zone) if named.anchor else _spread(config_id)
+    minute, hour, weekday = at
     wall = since.replace(hour=hour, minute=minute, second=0, microsecond=0)
     while True:
-        if wall > since and _is_due_on(wall, named.every, weekday):
+        if wall > since and _is_due_on(wall, every, weekday):
             yield wall
         wall += DAY
 
 
-def _is_due_on(day: datetime, every: str, weekday: int) -> bool:
+def _is_due_on(day: datetime, every: str, weekday: int | None) -> bool:
     match every:
         case "weekly":
             return day.isoweekday() % 7 == weekday
@@ -148,12 +162,12 @@ def _is_due_on(day: datetime, every: str, weekday: int) -> bool:
             return True
 
 
-def _offsets(zone: ZoneInfo, moment: datetime) -> Iterator[timedelta]:
-    """What the clocks differ from UTC a day before, then, and a day after."""
-    for near in (moment - DAY, moment, moment + DAY):
-        offset = near.astimezone(zone).utcoffset()
-        assert offset is not None
-        yield offset
+@lru_cache(maxsize=1024)
+def _offsets(zone: ZoneInfo, day: date) -> set[timedelta]:
+    """What the clocks differ from UTC from a day before a day of UTC until a day after it; few days are asked about."""
+    midnight = datetime.combine(day, time(), UTC)
+    near = (midnight + days * DAY for days in (-1, 0, 1, 2))
+    return {offset for moment in near if (offset := moment.astimezone(zone).utcoffset()) is not None}
 
 
 def _moments(wall: datetime, zone: ZoneInfo, *, hourly: bool) -> Iterator[datetime]:

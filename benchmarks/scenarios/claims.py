@@ -20,8 +20,9 @@ from benchmarks.stage import Stage, interleaved
 
 CLAIMS = "eight claimers: claim 100 of 1 M due"
 GUARD, RAW, JUDGED = "guard", "SKIP LOCKED, by hand", "SKIP LOCKED and due times, by hand"
+WHOLE = "all that the guard reads and writes, by hand"
 CLAIMERS, SIZE, SECONDS, LEAD = 8, 100, 2.0, 0.2
-SCRIPT = {GUARD: "due_guard.py", RAW: "due_raw.py", JUDGED: "due_judged.py"}
+SCRIPT = {GUARD: "due_guard.py", RAW: "due_raw.py", JUDGED: "due_judged.py", WHOLE: "due_by_hand.py"}
 
 CONFIGS = """
 INSERT INTO rank_configs (id, domain, location_code, language_code, devices, depth, tenant, enabled, created_at)

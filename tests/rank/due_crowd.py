@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import Connection, Engine, event, text
 
 from airflow_rankguard.guard.database import Database
-from airflow_rankguard.guard.store import looks
 from airflow_rankguard.rank import store
 from airflow_rankguard.rank.due import Terms, decide
 from tests.guard.sessions.history import SPELLING
@@ -37,12 +36,13 @@ STATEMENTS = (
 # What a claim looks into, and by which index.
 INTENDED = {
     "first page": {
-        "rank_schedules": "rank_schedules_due",
-        "rank_configs": "rank_configs_pkey",
-        "rank_keywords": "rank_keywords_once_per_config",
+        ("rank_schedules", "rank_schedules_claimed"),
+        ("rank_schedules", "rank_schedules_due"),
+        ("rank_configs", "rank_configs_pkey"),
+        ("rank_keywords", "rank_keywords_once_per_config"),
     },
-    "offer again": {"rank_schedules": "rank_schedules_claimed"},
-    "carry out": {"rank_schedules": "rank_schedules_pkey"},
+    "offer again": {("rank_schedules", "rank_schedules_claimed")},
+    "carry out": {("rank_schedules", "rank_schedules_pkey")},
 }
 INTENDED["next page"] = INTENDED["first page"]
 # SQLite gives constraints' indexes names of its own.
@@ -88,12 +88,11 @@ def statements_of_a_claim(engine: Engine, size: int) -> dict[str, tuple[str, Any
     """What a claim of so many sends, by its sentence; nothing is claimed in the end."""
     database = Database(engine)
     with _collected(engine) as sent:
-        now = database.look(looks.now)
-        page = database.look(store.list_due, size, now)
-        database.look(store.list_due, size, now, page[-1])
+        page = database.look(store.list_due, size)
+        database.look(store.list_due, size, page.now, page.due[-1])
         with engine.connect() as connection, connection.begin() as undone:
-            store.offer_again(connection, now, now)
-            store.carry_out(connection, [decide(due, Terms()) for due in page])
+            store.offer_again(connection, page.now, page.now)
+            store.carry_out(connection, [decide(due, Terms()) for due in page.due])
             undone.rollback()
     return dict(zip(("first page", "next page", "offer again", "carry out"), sent, strict=True))
 

@@ -85,14 +85,16 @@ def test_equal_due_times_go_by_id(due: DueConfigs, add_due: AddDue) -> None:
 
 
 @pytest.mark.backends("postgres")
-def test_equal_due_times_go_by_id_without_an_index(rank_engine: Engine, add_due: AddDue) -> None:
-    """Whichever way the server finds them: a page that left the order to it would be another one each time."""
+def test_a_page_is_the_same_however_it_is_found(rank_engine: Engine, add_due: AddDue) -> None:
+    """The oldest, by their ids among equals: one that left the order to the server would be another one each time."""
     for name in ("b", "a"):
-        add_due(name)
+        add_due(name, schedule=Schedule(every="daily", anchor=NINE - HOUR))
+    add_due("0")
     with rank_engine.begin() as connection:
-        for way in ("indexscan", "indexonlyscan", "bitmapscan"):
+        for way in ("indexscan", "indexonlyscan", "bitmapscan", "nestloop", "mergejoin"):
             connection.execute(text(f"SET LOCAL enable_{way} = off"))
-        assert [seen.config_id for seen in store.list_due(connection, 2, FIRST)] == ["a", "b"]
+        pages = [store.list_due(connection, size, FIRST) for size in (1, 2, 3)]
+    assert [[seen.config_id for seen in page.due] for page in pages] == [["a"], ["a", "b"], ["a", "b", "0"]]
 
 
 def test_a_page_fits_into_one_statement(

@@ -132,7 +132,7 @@ def test_many_claimers_never_take_the_same_config(rank_engine: Engine, add_due: 
 
 
 def _page(guarded: Database) -> list[DueConfig]:
-    return guarded.look(store.list_due, 10, FIRST)
+    return guarded.look(store.list_due, 10, FIRST).due
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,12 @@ def test_what_the_clocks_skipped_is_found_from_after_the_change() -> None:
     assert next_walls(howe, "2026-10-04 01:00", 3) == ["10-04 02:35+1100", "10-04 02:50+1100", "10-05 02:20+1100"]
 
 
+def test_a_day_that_the_clocks_skipped_is_found_from_after_it() -> None:
+    """Samoa had no 30th of December in 2011: what was due on it was due a day's change later, on the 31st."""
+    schedule = Schedule(every="0 18 30 12 *", time_zone="Pacific/Apia")
+    assert due_after(schedule, "shop", at("2011-12-31 01:00")) == at("2011-12-31 04:00")
+
+
 def test_the_zone_of_the_server_is_of_no_account(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process may live anywhere; only the config's own zone counts."""
     schedule = Schedule(every="daily", time_zone=AMSTERDAM, anchor=at("2026-01-01 02:30", AMSTERDAM))
@@ -112,7 +118,8 @@ def test_the_zone_of_the_moment_is_of_no_account() -> None:
     """It is when it is, whoever's clocks tell it."""
     moment = datetime(2026, 1, 1, 12, tzinfo=timezone(14 * HOUR))
     schedule = Schedule(every="0 9 * * *")
-    assert due_after(schedule, "shop", moment) == due_after(schedule, "shop", moment.astimezone(UTC))
+    assert moment == at("2025-12-31 22:00")
+    assert due_after(schedule, "shop", moment) == at("2026-01-01 09:00")
 
 
 def test_an_hourly_cron_goes_by_every_hour_that_the_clocks_show() -> None:

@@ -20,5 +20,5 @@ def test_of_a_million_configs_a_claim_touches_what_it_takes(
         write_crowd(connection, configs=CONFIGS, due=DUE, schema=database.schema)
     for sentence, sent in statements_of_a_claim(engine, SIZE).items():
         scans = postgres_scans(engine, *sent)
-        assert {table: index for table, index, _ in scans} == INTENDED[sentence], sentence
+        assert {(table, index) for table, index, _ in scans} == INTENDED[sentence], sentence
         assert all(touched <= SIZE for _, _, touched in scans), sentence

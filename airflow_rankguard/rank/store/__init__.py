@@ -9,8 +9,9 @@ from airflow_rankguard.rank.store.configs import (
     list_configs,
     list_keywords,
 )
-from airflow_rankguard.rank.store.due import carry_out, give_back, list_due, note_started, offer_again
+from airflow_rankguard.rank.store.due import carry_out, give_back, note_started, offer_again
 from airflow_rankguard.rank.store.history import list_measurements, list_points
+from airflow_rankguard.rank.store.pages import Page, list_due
 from airflow_rankguard.rank.store.rates import take_permits
 from airflow_rankguard.rank.store.runs import begin_run, finish_run, get_run, list_done, write_snapshots
 from airflow_rankguard.rank.store.schedules import (
@@ -36,6 +37,7 @@ from airflow_rankguard.rank.store.spending import (
 
 __all__ = [
     "Imported",
+    "Page",
     "Posted",
     "Reservation",
     "Scheduled",

@@ -1,4 +1,4 @@
-"""What is due, and the claims of those who start it; ``now`` is the database's clock where it may be left out."""
+"""The claims of those who start what is due; ``now`` is the database's clock where it may be left out."""
 
 from __future__ import annotations
 
@@ -12,89 +12,83 @@ from sqlalchemy import (
     ColumnClause,
     ColumnElement,
     Connection,
-    Row,
     Select,
     Text,
+    bindparam,
     case,
     column,
     func,
     literal,
     select,
     true,
-    tuple_,
     update,
     values,
 )
+from sqlalchemy.sql.dml import ReturningUpdate
 
-from airflow_rankguard.guard.dialects import UtcDateTime, bounded, clock, is_postgresql
-from airflow_rankguard.guard.values import Timings
-from airflow_rankguard.rank.due import Decision, DueConfig
-from airflow_rankguard.rank.store.schedules import NOT_CLAIMED, schedule_of
-from airflow_rankguard.rank.tables import rank_configs, rank_keywords, rank_schedules
+from airflow_rankguard.guard.dialects import UtcDateTime, clock, is_postgresql
+from airflow_rankguard.guard.store.once import built_once
+from airflow_rankguard.rank.due import Decision
+from airflow_rankguard.rank.store.schedules import NOT_CLAIMED
+from airflow_rankguard.rank.tables import rank_schedules
 
-configs, keywords, schedules = rank_configs.c, rank_keywords.c, rank_schedules.c
+schedules = rank_schedules.c
 TIME = UtcDateTime()
-TURN = func.coalesce(schedules.returned_at, schedules.next_due_at)
-"""An order in which whoever was given back stands behind all that was due by then, so that nobody is starved."""
+DECISION: tuple[ColumnClause[Any], ...] = (
+    *(column("config_id", Text), column("reason", Text)),
+    *(column(name, TIME) for name in ("observed", "turn", "next_due_at")),
+)
 TICK = timedelta(milliseconds=1)
 """What SQLite's clock can tell apart."""
 
 
-def list_due(
-    connection: Connection, limit: int, now: datetime, after: DueConfig | None = None, *, lock: Timings | None = None
-) -> list[DueConfig]:
-    """List what is due and claimed by nobody, oldest first.
-
-    :param after: what was seen last; None to begin with the oldest.
-    :param lock: keep it from all others until the transaction ends, within these bounds, and leave out what they keep.
-    """
-    in_use = select(func.count()).where(keywords.config_id == schedules.config_id, keywords.active).scalar_subquery()
-    statement = (
-        select(
-            *(rank_schedules, configs.tenant, configs.enabled, configs.devices),
-            *(in_use.label("keywords"), TURN.label("turn"), literal(now, TIME).label("seen_at")),
-        )
-        .join(rank_configs, configs.id == schedules.config_id)
-        .where(schedules.claimed_at.is_(None), now >= TURN)
-        .order_by(TURN, schedules.config_id)
-        .limit(limit)
-    )
-    if after is not None:
-        seen = tuple_(literal(after.turn, TIME), literal(after.config_id, Text))
-        statement = statement.where(tuple_(TURN, schedules.config_id) > seen)
-    if lock is not None:
-        statement = statement.where(bounded(connection, lock)).with_for_update(of=rank_schedules, skip_locked=True)
-    return [_due(row) for row in connection.execute(statement)]
-
-
-def carry_out(connection: Connection, decisions: Sequence[Decision], *, now: datetime | None = None) -> set[str]:
+def carry_out(
+    connection: Connection, decisions: Sequence[Decision], *, now: datetime | None = None, locked: bool = False
+) -> set[str]:
     """Claim, skip or leave due what is due as it was seen, in one statement.
 
     A row that another transaction has locked or changed is let alone.
 
+    :param locked: this transaction has locked all of it.
     :returns: the ids of the configs that were changed; the others are another claimer's.
     """
-    wanted = _wanted(connection, decisions)
+    asked: dict[str, Any] = {"behind": max(one.due.seen_at for one in decisions) + TICK}
+    if now is not None:
+        asked["now"] = now
+    if is_postgresql(connection):
+        asked["decisions"] = [_as_json(one) for one in decisions]
+        statement = _carrying_out(connection, by_clock=now is None, locked=locked)
+    else:
+        statement = _carried_out(connection, _written(decisions), by_clock=now is None, locked=locked)
+    return {row.config_id for row in connection.execute(statement, asked).all()}
+
+
+@built_once
+def _carrying_out(connection: Connection, *, by_clock: bool, locked: bool) -> ReturningUpdate[tuple[str]]:
+    return _carried_out(connection, _told(), by_clock=by_clock, locked=locked)
+
+
+def _carried_out(connection: Connection, wanted: CTE, *, by_clock: bool, locked: bool) -> ReturningUpdate[tuple[str]]:
     starts, stays_due = wanted.c.reason.is_(None), wanted.c.next_due_at == wanted.c.observed
-    behind = max(one.due.seen_at for one in decisions) + TICK
-    # Not TURN: SQLite 3.40 overlooks rows when it puts a Bloom filter before an index on an expression.
+    now = clock() if by_clock else bindparam("now", type_=TIME)
+    # Not the page's order: SQLite 3.40 overlooks rows when it puts a Bloom filter before an index on an expression.
     turn = func.coalesce(schedules.returned_at, wanted.c.observed)
     as_seen = (schedules.next_due_at == wanted.c.observed) & (wanted.c.turn == turn) & schedules.claimed_at.is_(None)
     seen = select(schedules.config_id).join(wanted, wanted.c.config_id == schedules.config_id).where(as_seen)
-    statement = (
+    free = true() if locked else _is_free(connection, seen)
+    return (
         update(rank_schedules)
-        .where(schedules.config_id == wanted.c.config_id, as_seen, _is_free(connection, seen))
+        .where(schedules.config_id == wanted.c.config_id, as_seen, free)
         .values(
             next_due_at=wanted.c.next_due_at,
             claimed_due_at=case((starts, wanted.c.observed)),
-            claimed_at=case((starts, _at(now))),
-            returned_at=case((stays_due, literal(behind, TIME))),
-            last_claimed_at=case((starts, _at(now)), else_=schedules.last_claimed_at),
+            claimed_at=case((starts, now)),
+            returned_at=case((stays_due, bindparam("behind", type_=TIME))),
+            last_claimed_at=case((starts, now), else_=schedules.last_claimed_at),
             last_skip_reason=wanted.c.reason,
         )
         .returning(schedules.config_id)
     )
-    return set(connection.scalars(statement))
 
 
 def offer_again(connection: Connection, claimed_before: datetime, now: datetime) -> int:
@@ -145,32 +139,30 @@ def _is_free(connection: Connection, wanted: Select[tuple[str]]) -> ColumnElemen
     return schedules.config_id.in_(select(locking.cte("free").c.config_id))
 
 
-def _wanted(connection: Connection, decisions: Sequence[Decision]) -> CTE:
-    """What was decided, as a table; on PostgreSQL one parameter, so that the statement is the same for any number."""
-    columns: list[ColumnClause[Any]] = [column("config_id", Text), column("reason", Text)]
-    columns += [column(name, TIME) for name in ("observed", "turn", "next_due_at")]
+def _told() -> CTE:
+    """What was decided, as a table, on PostgreSQL: one parameter, so that the statement is the same for any number."""
+    told = func.json_to_recordset(bindparam("decisions", type_=JSON)).table_valued(*DECISION, name="decision")
+    row = told.render_derived(with_types=True)
+    turn = func.coalesce(row.c.turn, row.c.observed).label("turn")
+    return select(row.c.config_id, row.c.reason, row.c.observed, turn, row.c.next_due_at).cte("wanted")
+
+
+def _written(decisions: Sequence[Decision]) -> CTE:
+    """What was decided, as a table, on SQLite."""
     rows = [(one.due.config_id, one.reason, one.due.due_at, one.due.turn, one.next_due_at) for one in decisions]
-    if not is_postgresql(connection):
-        return values(*columns, name="decision").data(rows).cte("wanted")
-    names = [one.name for one in columns]
-    told = literal([dict(zip(names, map(_as_json, row), strict=True)) for row in rows], JSON)
-    table = func.json_to_recordset(told).table_valued(*columns, name="decision")
-    return select(table.render_derived(with_types=True)).cte("wanted")
+    return values(*DECISION, name="decision").data(rows).cte("wanted")
 
 
-def _as_json(value: str | datetime | None) -> str | None:
-    return value.isoformat() if isinstance(value, datetime) else value
-
-
-def _due(row: Row[Any]) -> DueConfig:
-    return DueConfig(
-        config_id=row.config_id,
-        tenant=row.tenant,
-        enabled=row.enabled,
-        units=row.keywords * len(row.devices.split(",")),
-        schedule=schedule_of(row),
-        max_cost=row.max_cost,
-        due_at=row.next_due_at,
-        turn=row.turn,
-        seen_at=row.seen_at,
-    )
+def _as_json(one: Decision) -> dict[str, str]:
+    """Most stand in line since they were due and have no reason, which is then left out: reading it takes time."""
+    due = one.due
+    row = {
+        "config_id": due.config_id,
+        "observed": due.due_at.isoformat(),
+        "next_due_at": one.next_due_at.isoformat(),
+    }
+    if due.turn != due.due_at:
+        row["turn"] = due.turn.isoformat()
+    if one.reason is not None:
+        row["reason"] = one.reason
+    return row
