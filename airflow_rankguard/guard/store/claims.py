@@ -9,6 +9,7 @@ from sqlalchemy.sql.dml import ReturningInsert
 
 from airflow_rankguard.guard.dialects import bounded, clock, insert, is_postgresql
 from airflow_rankguard.guard.store import lines
+from airflow_rankguard.guard.store.direct import speak
 from airflow_rankguard.guard.store.once import built_once, stand_in, told
 from airflow_rankguard.guard.store.presences import forget
 from airflow_rankguard.guard.store.rows import KEY, LIFE_PARTS, OWNER, OWNER_PARTS, SLOT, is_key, run_of, told_of
@@ -49,7 +50,7 @@ def claim_unless_waited_for(connection: Connection, wanted: Claim, timings: Timi
     Nearly every claim needs no more than this, which PostgreSQL plans in half the time.
     """
     statement = _insertion_unless_waited_for(connection, wanted.status, timings)
-    return _taken(wanted, connection.execute(statement, _told(wanted)).one_or_none())
+    return _taken(wanted, speak(connection, statement, _told(wanted)).one_or_none())
 
 
 @built_once
