@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import ColumnElement, Connection, Row, func, literal, null, select, update
 from sqlalchemy.sql.dml import ReturningInsert
@@ -30,6 +31,8 @@ from airflow_rankguard.guard.values import (
 CLAIM = stand_in(Claim, "claim", runs)
 LIFE = stand_in(Life, "life", runs)
 CLAIM_PARTS = ("id", "status", "run_type", "requested_by")
+ANY_WISH = Claim(id=UUID(int=0), key=KEY, owner=OWNER)
+"""Stands for whatever a claim without a policy says of itself to the line."""
 SAID: dict[str, ColumnElement[Any]] = {
     **{part: getattr(CLAIM, part) for part in CLAIM_PARTS},
     **{part: getattr(KEY, part) for part in SLOT},
@@ -65,11 +68,16 @@ def claim(connection: Connection, wanted: Claim, timings: Timings) -> GuardedRun
     Two unique indexes decide: the active slot, and the term. The second refuses a claim that counted the terms before
     another run came and went, so that tokens grow in the order of acquisition.
     """
-    conditions = (bounded(connection, timings), lines.may_take(wanted, timings))
-    statement = _insertion(connection, wanted.status, *conditions)
     if wanted.policy is None:
-        return _taken(wanted, connection.execute(statement, _told(wanted)).one_or_none())
-    return _claim_and_leave_line(connection, statement, wanted)
+        in_turn = _insertion_in_turn(connection, wanted.status, timings)
+        return _taken(wanted, speak(connection, in_turn, _told(wanted)).one_or_none())
+    conditions = (bounded(connection, timings), lines.may_take(wanted, timings))
+    return _claim_and_leave_line(connection, _insertion(connection, wanted.status, *conditions), wanted)
+
+
+@built_once
+def _insertion_in_turn(connection: Connection, status: Status, timings: Timings) -> ReturningInsert[Any]:
+    return _insertion(connection, status, bounded(connection, timings), lines.may_take(ANY_WISH, timings))
 
 
 def _insertion(connection: Connection, status: Status, *conditions: ColumnElement[bool]) -> ReturningInsert[Any]:
