@@ -31,8 +31,6 @@ from airflow_rankguard.guard.values import (
 CLAIM = stand_in(Claim, "claim", runs)
 LIFE = stand_in(Life, "life", runs)
 CLAIM_PARTS = ("id", "status", "run_type", "requested_by")
-ANY_WISH = Claim(id=UUID(int=0), key=KEY, owner=OWNER)
-"""Stands for whatever a claim without a policy says of itself to the line."""
 SAID: dict[str, ColumnElement[Any]] = {
     **{part: getattr(CLAIM, part) for part in CLAIM_PARTS},
     **{part: getattr(KEY, part) for part in SLOT},
@@ -69,15 +67,19 @@ def claim(connection: Connection, wanted: Claim, timings: Timings) -> GuardedRun
     another run came and went, so that tokens grow in the order of acquisition.
     """
     if wanted.policy is None:
-        in_turn = _insertion_in_turn(connection, wanted.status, timings)
-        return _taken(wanted, speak(connection, in_turn, _told(wanted)).one_or_none())
-    conditions = (bounded(connection, timings), lines.may_take(wanted, timings))
-    return _claim_and_leave_line(connection, _insertion(connection, wanted.status, *conditions), wanted)
+        statement = _insertion_in_any_turn(connection, wanted.status, timings)
+        return _taken(wanted, speak(connection, statement, _told(wanted)).one_or_none())
+    return _claim_and_leave_line(connection, _insertion_in_turn(connection, wanted, timings), wanted)
 
 
 @built_once
-def _insertion_in_turn(connection: Connection, status: Status, timings: Timings) -> ReturningInsert[Any]:
-    return _insertion(connection, status, bounded(connection, timings), lines.may_take(ANY_WISH, timings))
+def _insertion_in_any_turn(connection: Connection, status: Status, timings: Timings) -> ReturningInsert[Any]:
+    return _insertion_in_turn(connection, Claim(id=UUID(int=0), key=KEY, owner=OWNER, status=status), timings)
+
+
+def _insertion_in_turn(connection: Connection, wanted: Claim, timings: Timings) -> ReturningInsert[Any]:
+    conditions = (bounded(connection, timings), lines.may_take(wanted, timings))
+    return _insertion(connection, wanted.status, *conditions)
 
 
 def _insertion(connection: Connection, status: Status, *conditions: ColumnElement[bool]) -> ReturningInsert[Any]:
