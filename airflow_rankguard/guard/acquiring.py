@@ -69,7 +69,8 @@ class Acquiring:
             return self._acquired(run)
         seen = self._look()
         if seen is None:
-            return self._meet_line()
+            # Who held it has left since, most likely. The claim of the next round asks for the line itself.
+            return None if claim is claims.claim_unless_waited_for else self._meet_line()
         if rules.owns(self.wanted.owner, seen.run):
             if self.wanted.status == seen.run.status == Status.PENDING:
                 return self._acquired(seen.run)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import ColumnElement, Connection, Row, func, literal, null, select, update
 from sqlalchemy.sql.dml import ReturningInsert
 
 from airflow_rankguard.guard.dialects import bounded, clock, insert, is_postgresql
 from airflow_rankguard.guard.store import lines
+from airflow_rankguard.guard.store.direct import speak
 from airflow_rankguard.guard.store.once import built_once, stand_in, told
 from airflow_rankguard.guard.store.presences import forget
 from airflow_rankguard.guard.store.rows import KEY, LIFE_PARTS, OWNER, OWNER_PARTS, SLOT, is_key, run_of, told_of
@@ -49,7 +51,7 @@ def claim_unless_waited_for(connection: Connection, wanted: Claim, timings: Timi
     Nearly every claim needs no more than this, which PostgreSQL plans in half the time.
     """
     statement = _insertion_unless_waited_for(connection, wanted.status, timings)
-    return _taken(wanted, connection.execute(statement, _told(wanted)).one_or_none())
+    return _taken(wanted, speak(connection, statement, _told(wanted)).one_or_none())
 
 
 @built_once
@@ -64,11 +66,20 @@ def claim(connection: Connection, wanted: Claim, timings: Timings) -> GuardedRun
     Two unique indexes decide: the active slot, and the term. The second refuses a claim that counted the terms before
     another run came and went, so that tokens grow in the order of acquisition.
     """
-    conditions = (bounded(connection, timings), lines.may_take(wanted, timings))
-    statement = _insertion(connection, wanted.status, *conditions)
     if wanted.policy is None:
-        return _taken(wanted, connection.execute(statement, _told(wanted)).one_or_none())
-    return _claim_and_leave_line(connection, statement, wanted)
+        statement = _insertion_in_any_turn(connection, wanted.status, timings)
+        return _taken(wanted, speak(connection, statement, _told(wanted)).one_or_none())
+    return _claim_and_leave_line(connection, _insertion_in_turn(connection, wanted, timings), wanted)
+
+
+@built_once
+def _insertion_in_any_turn(connection: Connection, status: Status, timings: Timings) -> ReturningInsert[Any]:
+    return _insertion_in_turn(connection, Claim(id=UUID(int=0), key=KEY, owner=OWNER, status=status), timings)
+
+
+def _insertion_in_turn(connection: Connection, wanted: Claim, timings: Timings) -> ReturningInsert[Any]:
+    conditions = (bounded(connection, timings), lines.may_take(wanted, timings))
+    return _insertion(connection, wanted.status, *conditions)
 
 
 def _insertion(connection: Connection, status: Status, *conditions: ColumnElement[bool]) -> ReturningInsert[Any]:

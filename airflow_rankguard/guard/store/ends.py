@@ -10,6 +10,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from airflow_rankguard.guard.dialects import bounded, clock, tell
 from airflow_rankguard.guard.outcomes import Ending
+from airflow_rankguard.guard.store.direct import speak
 from airflow_rankguard.guard.store.once import built_once, stand_in, told
 from airflow_rankguard.guard.store.presences import forget
 from airflow_rankguard.guard.store.rows import SLOT, run_if, run_of
@@ -40,7 +41,7 @@ def end_if_empty(
     the sub-select that finds no presence is trusted only while ``entries`` is still what that snapshot says.
     """
     statement = _ending_if_empty(connection, timings)
-    return run_if(connection.execute(statement, _parameters(run_id, token, ending)).one_or_none())
+    return run_if(speak(connection, statement, _parameters(run_id, token, ending)).one_or_none())
 
 
 @built_once

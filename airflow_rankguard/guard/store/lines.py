@@ -10,6 +10,7 @@ from sqlalchemy import (
     Connection,
     Delete,
     FromClause,
+    Result,
     Select,
     Update,
     and_,
@@ -25,7 +26,9 @@ from sqlalchemy import (
 )
 
 from airflow_rankguard.guard.dialects import clock, seconds_since
-from airflow_rankguard.guard.store.rows import SLOT, is_key, is_owner, run_of, waiter_of
+from airflow_rankguard.guard.store.direct import speak
+from airflow_rankguard.guard.store.once import built_once, told
+from airflow_rankguard.guard.store.rows import KEY, SLOT, is_key, is_owner, run_of, waiter_of
 from airflow_rankguard.guard.tables import guard_waiters as waiters
 from airflow_rankguard.guard.tables import guarded_runs as runs
 from airflow_rankguard.guard.values import Claim, GuardKey, Line, Policy, Timings, Waiter
@@ -119,16 +122,33 @@ def lines(connection: Connection, keys: Sequence[GuardKey]) -> list[Line]:
 
 
 def _lines(connection: Connection, keys: Sequence[GuardKey]) -> list[Line]:
-    slots = [tuple(getattr(key, part) for part in SLOT) for key in keys]
-    order = (waiters.c.ticket.is_(None), waiters.c.ticket, waiters.c.id)
     waiting: dict[GuardKey, list[Waiter]] = {key: [] for key in keys}
-    for row in connection.execute(select(waiters).where(_is_for_one_of(slots)).order_by(*order)):
+    for row in _waiting_for(connection, keys):
         waiter = waiter_of(row)
         waiting[waiter.key].append(waiter)
-    seen = list(connection.execute(_newest_runs(slots)))
+    seen = list(connection.execute(_newest_runs(_slots(keys)))) if any(waiting.values()) else []
     newest = {run.key: run for run in map(run_of, seen)}
     now = seen[0].now if seen else connection.execute(select(clock())).scalar_one()
     return [Line(key=key, newest=newest.get(key), waiters=tuple(waiting[key]), now=now) for key in keys]
+
+
+def _waiting_for(connection: Connection, keys: Sequence[GuardKey]) -> Result[Any]:
+    if len(keys) == 1:  # who comes for a key that nobody holds asks for this, in the middle of a race
+        return speak(connection, _waiting_for_one(connection), told("key", keys[0], SLOT))
+    return connection.execute(_in_their_order().where(_is_for_one_of(_slots(keys))))
+
+
+@built_once
+def _waiting_for_one(_: Connection) -> Select[Any]:
+    return _in_their_order().where(is_key(KEY, waiters))
+
+
+def _in_their_order() -> Select[Any]:
+    return select(waiters).order_by(waiters.c.ticket.is_(None), waiters.c.ticket, waiters.c.id)
+
+
+def _slots(keys: Sequence[GuardKey]) -> list[tuple[str, ...]]:
+    return [tuple(getattr(key, part) for part in SLOT) for key in keys]
 
 
 def _newest_runs(slots: Sequence[tuple[str, ...]]) -> Select[Any]:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Insert, Select, select, tuple_
 
 from airflow_rankguard.guard.dialects import clock, is_postgresql
 from airflow_rankguard.guard.store import events
+from airflow_rankguard.guard.store.direct import speak
 from airflow_rankguard.guard.store.once import built_once, told
 from airflow_rankguard.guard.store.presences import PRESENCE_COLUMNS
 from airflow_rankguard.guard.store.rows import (
@@ -37,7 +38,7 @@ def now(connection: Connection) -> datetime:
 
 def active(connection: Connection, key: GuardKey) -> Sighting | None:
     """See who holds a key."""
-    return sighting_of(connection.execute(_active(connection), told("key", key, SLOT)))
+    return sighting_of(speak(connection, _active(connection), told("key", key, SLOT)))
 
 
 @built_once
@@ -51,7 +52,7 @@ def active_noting_refusal(connection: Connection, key: GuardKey, owner: Owner) -
     if not is_postgresql(connection):
         connection.execute(_refusal(connection), parameters)
         return active(connection, key)
-    return sighting_of(connection.execute(_active_noting_refusal(connection), parameters))
+    return sighting_of(speak(connection, _active_noting_refusal(connection), parameters))
 
 
 @built_once

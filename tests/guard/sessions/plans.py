@@ -39,7 +39,7 @@ INTENDED = {
     "acquire, re-entering": {"guarded_runs_term", "guarded_runs_active_key", "guarded_runs_pkey"},
     "release": {"guarded_runs_pkey"},
     "enter, taking back": {
-        *("guarded_runs_owner", "guarded_runs_active_key", "guarded_runs_term", "guarded_runs_pkey"),
+        *("guarded_runs_owner", "guarded_runs_active_key", "guarded_runs_term"),
         "guard_events_owner",
     },
     "acquire, reclaiming": {

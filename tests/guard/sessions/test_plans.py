@@ -13,7 +13,7 @@ from tests.guard.sessions.plans import INTENDED, Plan, plans_of_all_verbs
 
 HISTORIES = {"postgres": (1_000_000, 10_000), "sqlite": (50_000, 1_000)}
 # SQLite writes to one table per statement, and then looks for the run by its id.
-BY_ID_ON_SQLITE = ("enter", "acquire, in its turn")
+BY_ID_ON_SQLITE = ("enter", "enter, taking back", "acquire, in its turn")
 ON_SQLITE = {verb: INTENDED[verb] | {"guarded_runs_pkey"} for verb in BY_ID_ON_SQLITE}
 
 
