@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import atexit
 import os
-from dataclasses import dataclass, field
 from functools import partialmethod
 from typing import TYPE_CHECKING, Any
 
 from airflow_rankguard import metrics
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.settings import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:
@@ -26,15 +26,14 @@ if TYPE_CHECKING:
 ENDINGS = ("on_success_callback", "on_failure_callback", "on_retry_callback", "on_skipped_callback")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CurrentGuard:
+class CurrentGuard(Frozen):
     """What the running guarded task holds, for its own code; from ``current_guard()``."""
 
     key: GuardKey
     token: int
     guard: Guard
     presence: Presence
-    process_id: int = field(default_factory=os.getpid)
+    process_id: int
 
     def assert_held(self) -> None:
         """Check that this process still counts as inside a run that holds the key.
@@ -82,8 +81,7 @@ def current_guard() -> CurrentGuard:
     return _inside[-1]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fence:
+class Fence(Frozen):
     """What a guarded task runs before its work: go inside, or fail without retry because the key is lost.
 
     :param acquire_task_id: the acquire task whose run's key the work needs.
@@ -123,7 +121,8 @@ class Fence:
             raise AirflowFailException(str(lost)) from lost
         except BadKey as error:
             raise AirflowFailException(str(error)) from error
-        inside = CurrentGuard(key=key, token=entered.presence.token, guard=guard, presence=entered.presence)
+        presence = entered.presence
+        inside = CurrentGuard(key=key, token=presence.token, guard=guard, presence=presence, process_id=os.getpid())
         _inside.append(inside)
         atexit.register(leave)
 

@@ -10,8 +10,9 @@ import logging
 import re
 import sys
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, assert_never
+
+from airflow_rankguard.guard.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,8 +37,7 @@ REASONS = (
 """What the sentences of ``guard.rules`` about a stale run say, in one word each; the first that fits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Frozen, kw_only=False):
     """A metric's name in Airflow, how it is measured, and what it is told apart by."""
 
     name: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.guard.values import Owner
 
 
@@ -21,8 +21,7 @@ class RunState(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class Answer(Frozen):
     """Airflow's answer about one DagRun.
 
     :param state: MISSING only when Airflow says for certain that the run does not exist; anything doubtful is UNKNOWN.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from airflow_rankguard.guard import ending
@@ -11,6 +11,7 @@ from airflow_rankguard.guard.acquiring import Acquiring
 from airflow_rankguard.guard.answers import Answer, AskAirflow, RunState, asked
 from airflow_rankguard.guard.database import Database
 from airflow_rankguard.guard.errors import NotCreated, StartUnknown
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.guard.outcomes import (
     Acquired,
     AlreadyRunning,
@@ -30,8 +31,7 @@ CreateDagRun = Callable[[GuardedRun], bool]
 ENDS = {RunState.SUCCESS: Status.COMPLETED, RunState.FAILED: Status.FAILED}
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(Frozen, kw_only=False):
     """One try of a start.
 
     :param wanted: the claim, whose owner is the DagRun that is to be; the same owner in each try of one start.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
@@ -12,6 +11,7 @@ from airflow_rankguard.guard import rules
 from airflow_rankguard.guard.answers import Answer, AskAirflow, asked
 from airflow_rankguard.guard.database import Database, RowLocked
 from airflow_rankguard.guard.errors import StillInside
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.guard.outcomes import Ending, Stale, Verdict
 from airflow_rankguard.guard.store import ends, looks
 from airflow_rankguard.guard.values import GuardedRun, GuardKey, Presence, Sighting
@@ -43,8 +43,7 @@ class Patience:
             raise StillInside(key, presences, why)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Drained:
+class Drained(Frozen):
     """A closed row with nobody inside; ``gave_up`` names those who were given up, if any."""
 
     seen: Sighting

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlalchemy import Column, Connection, MetaData, Table, Text, literal_column, select
 
 from airflow_rankguard.guard.dialects import is_postgresql
 from airflow_rankguard.guard.errors import DatabaseUnavailable, SchemaError
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.guard.tables import ACTIVE_KEY_INDEX
 
 HEAD = "0008"
@@ -23,8 +22,7 @@ RIGHT_INDEX = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Footing:
+class Footing(Frozen):
     """What one look at the database found.
 
     :param version: the schema's version.

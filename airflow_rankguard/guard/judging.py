@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlalchemy import Connection
 
 from airflow_rankguard.guard import rules
 from airflow_rankguard.guard.answers import Answer, AskAirflow, asked
 from airflow_rankguard.guard.database import Database, RowLocked
 from airflow_rankguard.guard.draining import WRITING, stamp
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.guard.outcomes import Draining, Stale, Verdict
 from airflow_rankguard.guard.store import ends, events
 from airflow_rankguard.guard.values import GuardedRun, Owner, Sighting, Timings
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
+class Judged(Frozen):
     """What was found out about a holder.
 
     :param ended: its row as reclaimed; None when it is not stale, or moved since it was seen.

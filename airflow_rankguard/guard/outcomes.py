@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from airflow_rankguard.guard.answers import Answer
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.guard.values import Cause, GuardedRun, GuardKey, Presence, Status, Waiter
 
 WORK_DONE = "its work was done before it ended"
 
 
-@dataclass(frozen=True, slots=True)
-class Alive:
+class Alive(Frozen, kw_only=False):
     """It may still work: the key stays with it."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Starting:
+class Starting(Frozen, kw_only=False):
     """Its DagRun does not exist, and may yet appear until the startup grace ends."""
 
     until: datetime
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Draining:
+class Draining(Frozen, kw_only=False):
     """Its work is over for Airflow while processes are still inside.
 
     :param until: when they are given up; None while Airflow calls them running.
@@ -37,8 +35,7 @@ class Draining:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stale:
+class Stale(Frozen, kw_only=False):
     """Its owner can never come back: it is reclaimed."""
 
     why: str
@@ -47,8 +44,7 @@ class Stale:
 Verdict = Alive | Starting | Draining | Stale
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Acquired:
+class Acquired(Frozen):
     """The caller holds the key.
 
     :param run: its row, with the token.
@@ -61,8 +57,7 @@ class Acquired:
     reclaimed: tuple[GuardedRun, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Refused:
+class Refused(Frozen):
     """Another run holds the key, or the key is kept for one that waits for it.
 
     :param blocker: the guarded run that holds the key, or the waiter that is ahead.
@@ -82,8 +77,7 @@ class Refused:
         return f"{self.blocker.key} is already running: {self.blocker.owner}, {self.blocker.status} {since}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Superseded:
+class Superseded(Frozen):
     """A newer request is the key's follow-up: this one is not needed any more."""
 
     waiter: Waiter
@@ -92,8 +86,7 @@ class Superseded:
         return f"The wish for {self.waiter.key} is superseded by {self.waiter.superseded_by}, which asked later"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Joined:
+class Joined(Frozen):
     """The run whose result the caller waited for has ended: its result is the caller's."""
 
     run: GuardedRun
@@ -102,8 +95,7 @@ class Joined:
         return f"Joined {self.run.owner}, which {self.run.status} {self.run.key} at {self.run.ended_at:%H:%M:%S} UTC"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Contended:
+class Contended(Frozen):
     """Others kept winning the race for the whole of the bounded rounds; trying again is right."""
 
     key: GuardKey
@@ -113,23 +105,20 @@ class Contended:
         return f"{self.key} is contended: {self.why}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entered:
+class Entered(Frozen):
     """The task's process is inside."""
 
     run: GuardedRun
     presence: Presence
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ended:
+class Ended(Frozen):
     """This call ended the run."""
 
     run: GuardedRun
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unchanged:
+class Unchanged(Frozen):
     """This call ended nothing.
 
     :param run: the row that was named, if there is one.
@@ -141,8 +130,7 @@ class Unchanged:
     why: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ending:
+class Ending(Frozen):
     """How a run ends."""
 
     status: Status
@@ -157,8 +145,7 @@ class Ending:
         return replace(self, status=Status.COMPLETED, reason=reason)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Swept:
+class Swept(Frozen):
     """What a sweep found out about one active run.
 
     :param verdict: None when the row could not be judged; ``error`` says why.
@@ -171,8 +158,7 @@ class Swept:
     error: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Created:
+class Created(Frozen):
     """The DagRun exists and its key was claimed for it before.
 
     :param run: the claim, or what became of it.
@@ -185,8 +171,7 @@ class Created:
     reclaimed: tuple[GuardedRun, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AlreadyRunning:
+class AlreadyRunning(Frozen):
     """Another run holds the key, or it is kept for one that waits: no DagRun was created."""
 
     refused: Refused

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from airflow_rankguard.guard.answers import Answer
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.guard.rules import Existence, existence
 from airflow_rankguard.guard.values import GuardedRun, Line, Owner, Policy, Timings, Waiter
 
 TASK_STATES_DONE = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class Place(Frozen):
     """Where a waiter stands.
 
     :param position: from 1; None for one that is not in line.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
 from airflow_rankguard.guard.errors import BadKey
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.guard.spelling import MOST_BYTES, spelled
 
 LIVES_PER_TERM = 1_000_000
@@ -46,8 +46,7 @@ class Cause(StrEnum):
     FORCED = "forced"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, order=True)
-class GuardKey:
+class GuardKey(Frozen):
     """What is exclusive: one active run per (kind, resource, tenant).
 
     Each part is stripped and brought to Unicode NFC; a whole number becomes its digits, so 42 and "42" are one key.
@@ -72,9 +71,12 @@ class GuardKey:
     def __str__(self) -> str:
         return "/".join(filter(None, (self.tenant, self.kind, self.resource)))
 
+    def __lt__(self, other: GuardKey) -> bool:
+        """By kind, then resource, then tenant."""
+        return (self.kind, self.resource, self.tenant) < (other.kind, other.resource, other.tenant)
 
-@dataclass(frozen=True, kw_only=True, slots=True, order=True)
-class Owner:
+
+class Owner(Frozen):
     """Who holds a key: one guard (the acquire task ``guard_id``, at one map index) of one DagRun of one deployment.
 
     ``guard_id`` is empty while only the start gate has claimed the key for the run.
@@ -91,8 +93,7 @@ class Owner:
         return f"DAG {self.dag_id} run {self.run_id}{guard}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Life:
+class Life(Frozen):
     """Which life of its owner speaks: the DagRun's incarnation and the acquire task's try.
 
     :param run_started_at: the DagRun's start_date, None where it is not known yet.
@@ -113,8 +114,7 @@ class Life:
         return self.run_started_at >= other.run_started_at
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, order=True)
-class Member:
+class Member(Frozen):
     """A guarded task instance at one of its tries."""
 
     task_id: str
@@ -125,8 +125,7 @@ class Member:
         return f"{self.task_id}{_index(self.map_index)} try {self.try_number}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GuardedRun:
+class GuardedRun(Frozen):
     """One row of ``guarded_runs``: from claim to end.
 
     :param term: the number of this run among its key's runs, from 1; never changes.
@@ -166,8 +165,7 @@ class GuardedRun:
         return self.started_at or self.claimed_at
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Presence:
+class Presence(Frozen):
     """A guarded task's process that is inside now; ``id`` is chosen by that process."""
 
     id: UUID
@@ -177,8 +175,7 @@ class Presence:
     entered_at: datetime
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sighting:
+class Sighting(Frozen):
     """A guarded run and its presences as one statement saw them, at the database's time ``now``."""
 
     run: GuardedRun
@@ -186,8 +183,7 @@ class Sighting:
     now: datetime
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Waiter:
+class Waiter(Frozen):
     """One row of ``guard_waiters``: an owner that waits for a key.
 
     :param ticket: its place among the key's waiters; None for one that is not in line.
@@ -217,8 +213,7 @@ class Waiter:
         return mine == (wanted.key, wanted.policy, life.last_try, life.run_started_at)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
+class Line(Frozen):
     """A key's newest run, active or ended, and its waiters: those with tickets first, in their order."""
 
     key: GuardKey
@@ -227,8 +222,7 @@ class Line:
     now: datetime
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Timings:
+class Timings(Frozen):
     """Every bound of the guard, in one place.
 
     :param startup_grace: how long a claim may wait for its DagRun to appear.
@@ -255,8 +249,7 @@ class Timings:
     rounds: int = 12
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Claim:
+class Claim(Frozen):
     """A wish to hold a key: what ``acquire`` and the start gate write when the key is free.
 
     :param policy: how its owner waits when it is not; None when it does not.
@@ -265,15 +258,14 @@ class Claim:
     id: UUID
     key: GuardKey
     owner: Owner
-    life: Life = field(default_factory=Life)
+    life: Life = Life()
     status: Status = Status.RUNNING
     policy: Policy | None = None
     run_type: str | None = None
     requested_by: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class Entry(Frozen):
     """A wish to go inside: what a fence writes when its owner's door is open.
 
     :param id: the presence's id, chosen by the task's process, so that a repeated call finds itself.

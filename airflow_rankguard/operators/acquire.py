@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
@@ -16,7 +16,7 @@ from airflow_rankguard.links import BlockingRunLink, run_path
 from airflow_rankguard.settings import DEFAULT_CONN_ID
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
+    from airflow.sdk import BaseOperatorLink, Context
 
     from airflow_rankguard.guard.acquiring import Outcome
     from airflow_rankguard.guard.outcomes import Acquired, Joined, Refused
@@ -54,7 +54,7 @@ class RankGuardAcquireOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("kind", "resource", "tenant", "rankguard_conn_id")
-    operator_extra_links = (BlockingRunLink(),)
+    operator_extra_links: Collection[BaseOperatorLink] = (BlockingRunLink(),)
     ui_color = "#d9f2e6"
     asked_at: datetime | None = None
 
@@ -170,6 +170,9 @@ class RankGuardAcquireOperator(BaseOperator):
     def _report(self, acquired: Acquired) -> dict[str, Any]:
         run = acquired.run
         metrics.count_acquired(acquired, self.asked_at)
+        if self.asked_at is None:
+            # It was never refused, so the link leads nowhere: Airflow would note that down in a call of its own.
+            self.operator_extra_links = ()
         for stale in acquired.reclaimed:
             self.log.info("Reclaimed %s from %s: %s.", stale.key, stale.owner, stale.reason)
         self.log.info("%s %s with token %s.", "Re-entered" if acquired.reentered else "Acquired", run.key, run.token)

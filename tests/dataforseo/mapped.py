@@ -1,5 +1,6 @@
 """A DagRun whose check is mapped: a few tasks at once, each with its own keyword, that pay from one budget."""
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -189,7 +190,9 @@ class MappedCheck:
         own, life = key(self.config.id), Life(clear_number=self.clears)
         entered = self.stage.guard.enter(own, owner(f"r{self.begun}"), life, member, self.stage.answers)
         presence = entered.presence
-        return CurrentGuard(key=own, token=presence.token, guard=self.stage.guard, presence=presence)
+        return CurrentGuard(
+            key=own, token=presence.token, guard=self.stage.guard, presence=presence, process_id=os.getpid()
+        )
 
     def _check(self, guard: CurrentGuard, task: int, mode: str, ceiling: Decimal) -> Summary:
         operator = RankCheckOperator(

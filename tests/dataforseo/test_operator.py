@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
@@ -49,7 +50,9 @@ def stage(engine: Engine) -> Iterator[Stage]:
     stage = Stage(engine, Answers())
     stage.held()
     presence = stage.enter().presence
-    fence._inside.append(CurrentGuard(key=key(), token=presence.token, guard=stage.guard, presence=presence))
+    fence._inside.append(
+        CurrentGuard(key=key(), token=presence.token, guard=stage.guard, presence=presence, process_id=os.getpid())
+    )
     yield stage
     fence.leave()
 
@@ -349,7 +352,9 @@ def test_a_mapped_check_that_has_all_says_nothing_of_the_others(run: Run, stage:
     """Nobody knows in one of the tasks whether more of them are still to come."""
     mapped = Member(task_id="check", map_index=0, try_number=1)
     presence = stage.guard.enter(key(), owner(), Life(), mapped, stage.answers).presence
-    fence._inside[-1] = CurrentGuard(key=key(), token=presence.token, guard=stage.guard, presence=presence)
+    fence._inside[-1] = CurrentGuard(
+        key=key(), token=presence.token, guard=stage.guard, presence=presence, process_id=os.getpid()
+    )
     assert run(max_cost="1")["checked"] == 3
     seen = stage.guard.look(key())
     assert seen

@@ -1,5 +1,6 @@
 """A run whose work is done, and that dies before its release: whoever reclaims it ends it completed."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -345,7 +346,7 @@ def test_a_tasks_own_code_notes_it(stage: Stage) -> None:
     """What `current_guard()` gives notes for the presence of the task that runs, and is lost with it."""
     run = stage.held("r1")
     presence = stage.enter("r1").presence
-    current = CurrentGuard(key=key(), token=run.token, guard=stage.guard, presence=presence)
+    current = CurrentGuard(key=key(), token=run.token, guard=stage.guard, presence=presence, process_id=os.getpid())
     with stage.engine.begin() as connection:
         current.note_work_done(connection)
     assert stage.row(run).work_done_at
@@ -360,5 +361,6 @@ def test_who_joins_done_work_gets_it_completed(stage: Stage) -> None:
     wait(stage, "r2", policy=Policy.JOIN)
     stage.answers["r1"] = RunState.FAILED
     joined = wait(stage, "r2", policy=Policy.JOIN)
+    assert isinstance(joined, Joined)
     assert joined == Joined(run=stage.row(run))
     assert joined.run.status == Status.COMPLETED

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.test_snippets import blocks
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_rankguard"
 # What every DAG file has loaded anyway.
@@ -21,6 +23,10 @@ AT_WORK = [
     *(PACKAGE / name for name in ("task_group.py", "fence.py", "holder.py", "links.py")),
 ]
 
+NEEDED_AT_WORK = ("operators/acquire.py", "operators/release.py", "fence.py")
+# But for the outcomes of an acquire that waits.
+HEAVY = ("airflow_rankguard.guard", "airflow_rankguard.hooks", "psycopg", "sqlalchemy")
+
 
 def fresh(code: str, home: Path) -> str:
     """Run code in a process of its own, with an Airflow that has no database and no connection."""
@@ -28,7 +34,8 @@ def fresh(code: str, home: Path) -> str:
     env |= {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql+psycopg://nobody@127.0.0.1:1/no",
+        # Another driver than the guard's, whose import would not be seen.
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "postgresql+psycopg2://nobody@127.0.0.1:1/no",
     }
     done = subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -93,6 +100,20 @@ def test_a_task_never_reaches_for_airflows_database(file: Path) -> None:
     airflows = {name for name in imported(file) if name.partition(".")[0] == "airflow"}
     allowed = ("airflow.sdk.", "airflow.providers.standard.triggers.temporal.")
     assert {name for name in airflows if not f"{name}.".startswith(allowed)} == set()
+
+
+def test_what_is_imported_before_the_fork_is_all_that_a_guarded_task_imports(tmp_path: Path) -> None:
+    """After the lines that docs/celery.md gives, an acquire, a fence and a release load nothing heavy any more."""
+    [ahead] = [code for page, code in blocks("python") if page == "celery.md"]
+    names = sorted(
+        {name for file in NEEDED_AT_WORK for name in imported(PACKAGE / file) if name.startswith("airflow_rank")}
+    )
+    at_work = f"""{", ".join(names)}
+from airflow_rankguard.guard.engines import create_guard_engine
+create_guard_engine("postgresql://nobody@127.0.0.1:1/no")
+"""
+    loaded = loaded_on_top(f"{SDK}\n{ahead}\nimport airflow_rankguard.task_group", at_work, tmp_path)
+    assert {name for name in loaded if name.startswith(HEAVY)} == set()
 
 
 def test_the_shipped_dags_parse_alone(tmp_path: Path) -> None:

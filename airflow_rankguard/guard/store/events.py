@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -11,14 +10,14 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, literal, n
 from sqlalchemy.dialects import postgresql, sqlite
 
 from airflow_rankguard.guard.dialects import clock, commit_without_flush, insert
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.guard.store.rows import KEY, OWNER, OWNER_PARTS, SLOT, holds_slot, is_key
 from airflow_rankguard.guard.tables import guard_events
 from airflow_rankguard.guard.tables import guarded_runs as runs
 from airflow_rankguard.guard.values import GuardKey, Owner
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Event:
+class Event(Frozen):
     """One row of ``guard_events``.
 
     :param event: refused, reclaimed, forced, lost or re-entered.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, func, select
 
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.guard.store.events import Event, event_of
 from airflow_rankguard.guard.store.looks import now
 from airflow_rankguard.guard.store.rows import OWNER_PARTS, holds_slot
@@ -16,8 +16,7 @@ from airflow_rankguard.guard.tables import guarded_runs as runs
 from airflow_rankguard.guard.values import Owner
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WantedEvents:
+class WantedEvents(Frozen):
     """Which events a list shows, newest first; None means any.
 
     :param dag_id: of whom it happened to.
@@ -34,8 +33,7 @@ class WantedEvents:
     limit: int = 100
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Listed:
+class Listed(Frozen):
     """An event of a list.
 
     :param blocker: who held the key that was refused; None for other events, where a waiter refused, whom the reason

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -10,6 +9,7 @@ from uuid import UUID
 from sqlalchemy import Connection, Insert, Select, select, tuple_
 
 from airflow_rankguard.guard.dialects import clock, is_postgresql
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.guard.store import events
 from airflow_rankguard.guard.store.direct import speak
 from airflow_rankguard.guard.store.once import built_once, told
@@ -79,8 +79,7 @@ def _sighting() -> Select[Any]:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Past:
+class Past(Frozen):
     """What an owner was last told about a key."""
 
     last: GuardedRun | None
@@ -94,8 +93,7 @@ def past(connection: Connection, key: GuardKey, owner: Owner) -> Past:
     return Past(last=run_if(row), refused_at=events.last_refusal(connection, key, owner))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class Wanted(Frozen):
     """Which runs a list shows, newest first; None means any.
 
     :param older_than: claimed longer ago, by the database's clock.

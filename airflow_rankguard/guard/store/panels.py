@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
@@ -12,6 +11,7 @@ from uuid import UUID
 from sqlalchemy import Connection, FromClause, Row, Select, Table, func, literal, select, tuple_
 
 from airflow_rankguard.guard.dialects import clock
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.guard.store.places import still_waits
 from airflow_rankguard.guard.store.presences import PRESENCE_COLUMNS
 from airflow_rankguard.guard.store.refusals import REFUSED
@@ -28,8 +28,7 @@ SINCE = func.coalesce(runs.c.started_at, runs.c.claimed_at)
 COUNTED_TO = 10_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Held:
+class Held(Frozen):
     """A run as a panel shows it.
 
     :param beside: what another table has about it, by column; None when that has no row.
@@ -39,16 +38,14 @@ class Held:
     beside: Mapping[str, Any] | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EndedRun:
+class EndedRun(Frozen):
     """A run that has ended, at the database's time ``now``."""
 
     run: GuardedRun
     now: datetime
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Counts:
+class Counts(Frozen):
     """How many there are of each; one more than ``COUNTED_TO`` means more than that."""
 
     now: datetime

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +20,7 @@ from sqlalchemy import (
 )
 
 from airflow_rankguard.guard.dialects import clock
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.guard.store.rows import OWNER_PARTS, SLOT, holds_slot, waiter_of
 from airflow_rankguard.guard.store.sights import Behind, Kind, Shown
 from airflow_rankguard.guard.tables import guard_waiters as waiters
@@ -31,8 +31,7 @@ BEHIND_ALL = 2**62
 """A ticket that nobody has: those without one are shown behind those with one."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Waiting:
+class Waiting(Frozen):
     """One who waits, at the database's time ``now``.
 
     :param position: its place in line, from 1; None for one that is not in line.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -10,6 +9,7 @@ from uuid import UUID
 from sqlalchemy import Connection, Row, select, tuple_
 
 from airflow_rankguard.guard.dialects import clock
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.guard.store.events import Event, event_of
 from airflow_rankguard.guard.store.rows import OWNER_PARTS
 from airflow_rankguard.guard.store.sights import Behind, Shown, before
@@ -20,8 +20,7 @@ from airflow_rankguard.guard.values import Owner
 REFUSED = events.c.event == "refused"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Refusal:
+class Refusal(Frozen):
     """One refusal, at the database's time ``now``.
 
     :param number: of the event.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
@@ -27,6 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateTable
 
 from airflow_rankguard.guard.dialects import clock, is_postgresql
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.guard.tables import ACTIVE_KEY_INDEX, guarded_runs
 
 RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
@@ -39,8 +39,7 @@ pg_stat_replication = table("pg_stat_replication", schema=CATALOG)
 sqlite_master = table("sqlite_master", column("type", Text), column("name", Text))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Durability:
+class Durability(Frozen):
     """How sure a commit of PostgreSQL is.
 
     :param synchronous_standbys: the setting ``synchronous_standby_names``.
@@ -53,8 +52,7 @@ class Durability:
     standbys: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Server:
+class Server(Frozen):
     """A server as one connection sees it; what SQLite has no word for is empty.
 
     :param standby: it replays another server's log.
@@ -79,8 +77,7 @@ class Lock(StrEnum):
     THERE = "there"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SeenTable:
+class SeenTable(Frozen):
     """A table of one of the guard's names.
 
     :param here: it is the one that the connection's statements reach.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 from uuid import UUID
@@ -11,6 +10,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Double, FromClause, ScalarSelect, and_, literal, select, true
 
 from airflow_rankguard.guard.dialects import ago
+from airflow_rankguard.guard.frozen import Frozen
 from airflow_rankguard.guard.store.rows import SLOT
 from airflow_rankguard.guard.values import Owner
 
@@ -18,8 +18,7 @@ Kind = Literal["run", "waiter"]
 FILTERS = (*SLOT, "dag_id", "run_id")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sight:
+class Sight(Frozen):
     """Whose rows somebody may see.
 
     :param deployment: the Airflow that says so.
@@ -42,8 +41,7 @@ class Sight:
         return and_(table.c.deployment == self.deployment, table.c.dag_id.in_(sorted(self.dag_ids)))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Shown:
+class Shown(Frozen):
     """Which rows a panel shows; None means any.
 
     :param after: the order's columns of the last row of the page before; None for the first page.
@@ -67,8 +65,7 @@ class Shown:
                 yield table.c[column] == value
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Behind:
+class Behind(Frozen):
     """Who is before a waiter, or has refused somebody."""
 
     kind: Kind
