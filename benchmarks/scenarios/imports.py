@@ -78,7 +78,7 @@ def _imports(stage: Stage) -> Iterator[Figure]:
 
     work(OPERATORS, 0)  # Python writes its bytecode down
     memory.clear()
-    yield figure(IMPORT, OPERATORS, interleaved([OPERATORS], stage.times(30, 6), work)[OPERATORS])
+    yield figure(IMPORT, OPERATORS, interleaved([OPERATORS], stage.times(20, 4), work)[OPERATORS])
     yield figure(IMPORT_MEMORY, OPERATORS, memory, unit="MB")
 
 
@@ -92,7 +92,7 @@ def _parses(stage: Stage) -> Iterator[Figure]:
         memory[name].append(cost["bytes"] / MEGABYTE)
         return [cost["seconds"]]
 
-    for name, seconds in interleaved(list(FILES), stage.times(15, 3), work).items():
+    for name, seconds in interleaved(list(FILES), stage.times(9, 2), work).items():
         yield figure(PARSE, name, seconds)
         yield figure(PARSE_MEMORY, name, memory[name], unit="MB")
 
