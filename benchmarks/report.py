@@ -30,6 +30,7 @@ LIBRARIES = ("apache-airflow", "SQLAlchemy", "psycopg")
 class Run:
     """What figures depend on beside the code.
 
+    :param load: how many processes ran or waited for a core in the minute before.
     :param seconds: how long each scenario took.
     :param broken: the scenarios that could not be measured, and why.
     """
@@ -38,6 +39,7 @@ class Run:
     versions: str
     commit: str
     at: str
+    load: float
     seconds: dict[str, float] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
 
@@ -52,6 +54,7 @@ class Run:
             versions=f"Python {platform.python_version()}, PostgreSQL 16, {libraries}",
             commit=head.stdout.strip() or "unknown",
             at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            load=os.getloadavg()[0],
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -76,6 +79,7 @@ def _page(run: Run, figures: Sequence[Figure]) -> Iterator[str]:
     yield (TEXTS / "head.md").read_text()
     yield f"Measured {run.at}, commit `{run.commit}`: {run.machine}; {run.versions}."
     yield f"The run took {sum(run.seconds.values()) / 60:.0f} minutes, in seconds: {_shares(run)}."
+    yield f"In the minute before it, {run.load:.1f} processes ran or waited for a core: a quiet machine has none."
     yield from (f"\n`{name}` broke and lacks figures: {why.splitlines()[0]}" for name, why in run.broken.items())
     yield "\n## The goals\n\n| what | goal | measured | |\n|---|---|---|---|"
     found = by_name(figures)

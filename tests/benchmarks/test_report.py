@@ -11,7 +11,14 @@ from benchmarks.figures import Figure, figure
 from benchmarks.goals import GOALS, Goal
 from benchmarks.report import TEXTS, Run, write
 
-RUN = Run(machine="two cores", versions="Python", commit="1234567", at="today", seconds={"one_client": 61.0, "b": 59.0})
+RUN = Run(
+    machine="two cores",
+    versions="Python",
+    commit="1234567",
+    at="today",
+    load=0.25,
+    seconds={"one_client": 61.0, "b": 59.0},
+)
 COMMON = ("head", "profile")
 
 
@@ -78,5 +85,6 @@ def test_the_page_says_how_long_it_took_and_what_broke(docs: Path) -> None:
     """By scenario, in one line each."""
     page = written(docs, [], replace(RUN, broken={"crowds": "ChildProcessError: guard has ended\nTraceback"}))
     assert "The run took 2 minutes, in seconds: one_client 61, b 59." in page
+    assert "In the minute before it, 0.2 processes ran" in page
     assert "`crowds` broke and lacks figures: ChildProcessError: guard has ended\n" in page
     assert "Traceback" not in page
