@@ -51,10 +51,10 @@ class Goal:
         return self.over is not None and self.part == "median"
 
     def reached(self, figures: Figures) -> float | None:
-        """What was measured; None when one of the figures was not."""
+        """What was measured; None when one of the figures was not, or nothing is to be divided by."""
         mine = figures.get((self.scenario, self.contender))
         other = figures.get(self.over) if self.over else None
-        if mine is None or (self.over and other is None):
+        if mine is None or (self.over and not (other and other.median)):
             return None
         value = float(getattr(mine, self.part))
         return value / other.median if other else value

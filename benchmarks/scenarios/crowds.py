@@ -46,7 +46,7 @@ class Storm:
 def play(stage: Stage) -> Iterator[Figure]:
     """Measure the throughput of both crowds, and how long a refusal takes in them."""
     rounds = stage.times(3, 1)
-    with stage.database() as dsn, stage.crowds(LOCKS, 8, dsn) as crowds:
+    with stage.database() as dsn, stage.crowds(FEW if stage.quick else LOCKS, 8, dsn) as crowds:
         yield from _storms(OWN_8, crowds, rounds)
         yield from _storms(SAME_8, crowds, rounds, one_key=True)
     with stage.database() as dsn, stage.crowds(FEW, 32, dsn) as crowds:

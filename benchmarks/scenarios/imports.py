@@ -78,7 +78,7 @@ def _imports(stage: Stage) -> Iterator[Figure]:
 
     work(OPERATORS, 0)  # Python writes its bytecode down
     memory.clear()
-    yield figure(IMPORT, OPERATORS, interleaved([OPERATORS], stage.times(15, 4), work)[OPERATORS])
+    yield figure(IMPORT, OPERATORS, interleaved([OPERATORS], stage.times(15, 2), work)[OPERATORS])
     yield figure(IMPORT_MEMORY, OPERATORS, memory, unit="MB")
 
 
@@ -93,7 +93,7 @@ def _parses(stage: Stage) -> Iterator[Figure]:
         # It waits for nobody; a neighbour on the machine is in the other clock alone.
         return [cost["processor"]]
 
-    for name, seconds in interleaved(list(FILES), stage.times(9, 2), work).items():
+    for name, seconds in interleaved(list(FILES), stage.times(9, 1), work).items():
         yield figure(PARSE, name, seconds)
         yield figure(PARSE_MEMORY, name, memory[name], unit="MB")
 

@@ -29,7 +29,7 @@ def _pairs(stage: Stage, clients: Mapping[str, Driven]) -> Iterator[Figure]:
         return list(clients[name].call("pairs", keys=keys)["seconds"])
 
     interleaved(list(clients), 3, lambda name, turn: work(name, -turn - 1))  # each warms up
-    for name, seconds in interleaved(list(clients), stage.times(60, 10), work).items():
+    for name, seconds in interleaved(list(clients), stage.times(100, 10), work).items():
         yield figure(PAIR, name, seconds)
 
 
@@ -43,5 +43,5 @@ def _refusals(stage: Stage, holders: Mapping[str, Driven], askers: Mapping[str, 
         overlaps[name] += answer["overlaps"]
         return list(answer["seconds"])
 
-    for name, seconds in interleaved(list(askers), stage.times(40, 10), work).items():
+    for name, seconds in interleaved(list(askers), stage.times(60, 10), work).items():
         yield figure(REFUSAL, name, seconds, overlaps=overlaps[name])

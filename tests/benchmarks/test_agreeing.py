@@ -60,6 +60,12 @@ def test_a_machine_that_is_twice_as_slow_agrees() -> None:
     assert all(pair.agrees for pair in headline(by_name(measured()), by_name(slow)))
 
 
+def test_nothing_is_divided_by_nothing() -> None:
+    """A run in which the other one got nowhere has not measured the goal."""
+    stuck = [replace(it, median=0.0) for it in measured()]
+    assert {pair.other for pair in headline(by_name(measured()), by_name(stuck))} == {None}
+
+
 def test_each_goal_is_printed_with_both_values_and_says_whether_they_agree(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
