@@ -87,7 +87,9 @@ def _page(run: Run, figures: Sequence[Figure]) -> Iterator[str]:
     yield from _missed(found)
     if PICTURE.exists():
         yield "\n![What one exclusive run costs, in bare inserts](img/benchmarks.svg)"
+        yield "\nPale is what is lost with its holder's connection."
     yield "\n## Every figure\n\nMedian, and the quarter points between which half of the numbers lie.\n"
+    yield "Of fewer than 100 numbers there is no 99th percentile: then it is the largest.\n"
     for scenario, group in _by_scenario(figures).items():
         yield from _table(scenario, group)
     yield "## Who is measured\n\n| name | what it is | survives its holder's death |\n|---|---|---|"
