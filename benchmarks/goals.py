@@ -91,8 +91,6 @@ class Goal:
         return f"{number * 1000:.3g} ms" if self.seconds else f"{number:.3g}"
 
 
-BARE = (one_client.PAIR, "bare")
-
 PEERS = ("chancy", "procrastinate", "pgqueuer")
 
 GOALS = (
@@ -100,7 +98,7 @@ GOALS = (
         says="acquire and release on an open connection, in bare inserts",
         scenario=one_client.PAIR,
         contender="guard",
-        over=BARE,
+        over=(one_client.PAIR, one_client.BARE),
         limit=3.5,
         text="pair",
     ),
@@ -118,7 +116,7 @@ GOALS = (
         says="a refusal with the blocker's identity, in bare inserts",
         scenario=one_client.REFUSAL,
         contender="guard",
-        over=BARE,
+        over=(one_client.REFUSAL, one_client.BARE),
         limit=0.5,
         text="refusal",
     ),

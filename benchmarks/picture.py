@@ -17,7 +17,7 @@ def draw(figures: Sequence[Figure], file: Path) -> None:
     """Write a bar for each contender, with its quarter points; no file where one client was not measured."""
     found = by_name(figures)
     mine = [it for it in figures if it.scenario == one_client.PAIR]
-    unit = found.get((one_client.PAIR, "bare"))
+    unit = found.get((one_client.PAIR, one_client.BARE))
     if unit is None:
         file.unlink(missing_ok=True)  # of an earlier run
         return

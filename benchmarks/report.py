@@ -127,7 +127,7 @@ def _table(scenario: str, figures: Sequence[Figure]) -> Iterator[str]:
     yield f"|---|---|---|---|---|{'---|---|' if watched else ''}"
     for it in figures:
         numbers = [_number(number, it.unit) for number in (it.median, it.low, it.high, it.worst)]
-        wrong = f" {it.overlaps} | {it.errors} |" if watched else ""
+        wrong = f" {'' if it.overlaps is None else it.overlaps} | {it.errors} |" if watched else ""
         yield f"| {it.contender} | {numbers[0]} | {numbers[1]} to {numbers[2]} | {numbers[3]} | {it.samples} |{wrong}"
     yield ""
 

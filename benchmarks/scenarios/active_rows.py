@@ -64,7 +64,7 @@ class Way:
 
 def play(stage: Stage) -> Iterator[Figure]:
     """Measure the ways to end one of many; after the last one there are still so many. Alone is another database."""
-    rounds, finished = stage.times(60, 10), stage.times(1_000_000, 50_000)
+    rounds, finished = stage.times(100, 10), stage.times(1_000_000, 50_000)
     more = len(WAYS) * (rounds + WARM_UP) * AT_ONCE
     with ExitStack() as stack:
         alone, among = (stack.enter_context(_filled(stage, finished)) for _ in range(2))
