@@ -113,6 +113,12 @@ format: $(STAMP) ## put every file into the one format
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
 
+bench: $(STAMP) ## measure the guard beside its peers, and write docs/benchmarks.md (under 20 minutes of two quiet cores)
+	@$(BIN)/python -m benchmarks
+
+bench-quick: $(STAMP) ## a first look at the same without Airflow; writes nothing there (under 3 minutes)
+	@$(BIN)/python -m benchmarks --quick
+
 bench-wake-up: $(STAMP) ## how long waiters wait once their key is free, told and polling (about a minute)
 	@$(BIN)/python -m benchmarks --only wake_up
 

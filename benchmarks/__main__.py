@@ -20,7 +20,7 @@ SCENARIOS = (
     *("one_client", "crowds", "finished_rows", "active_rows", "old_snapshot", "claims", "fresh_process", "imports"),
     *("on_sqlite", "wake_up", "on_airflow", "airflows_own"),
 )
-LONG = ("airflows_own",)
+LONG = ("on_airflow", "airflows_own")
 """Left out of a quick run."""
 FOLDER = Path(__file__).parents[1] / ".bench"
 
@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     told = [figure.as_json() for figure in figures]
     (FOLDER / "figures.json").write_text(json.dumps({"run": run.as_json(), "figures": told}, indent=1))
     _print_goals(figures)
+    print(f"== {sum(run.seconds.values()) / 60:.1f} minutes")
     if not wanted.quick and not wanted.only:
         write(run, figures)
     return int(bool(run.broken))
@@ -57,6 +58,7 @@ def _played(name: str, stage: Stage, run: Run) -> Iterator[Figure]:
         run.broken[name] = f"{type(error).__name__}: {error}"
         print(f"   broke: {run.broken[name]}", flush=True)
     run.seconds[name] = time.monotonic() - began
+    print(f"   took {run.seconds[name]:.0f} s", flush=True)
 
 
 def _print_goals(figures: Sequence[Figure]) -> None:

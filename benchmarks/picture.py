@@ -14,15 +14,17 @@ OURS, DURABLE, FLEETING = "#017cee", "#8a94a6", "#d5dae2"
 
 
 def draw(figures: Sequence[Figure], file: Path) -> None:
-    """Write a bar for each contender, with its quarter points; nothing where one client was not measured."""
+    """Write a bar for each contender, with its quarter points; no file where one client was not measured."""
     found = by_name(figures)
     mine = [it for it in figures if it.scenario == one_client.PAIR]
-    unit = found.get((one_client.PAIR, "bare"))
+    unit = found.get((one_client.PAIR, one_client.BARE))
     if unit is None:
+        file.unlink(missing_ok=True)  # of an earlier run
         return
     import matplotlib as mpl  # noqa: PLC0415 - only a full run draws
 
     mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "benchmarks"  # the same figures give the same file
     from matplotlib import pyplot as plt  # noqa: PLC0415
 
     mine.sort(key=lambda it: -it.median)

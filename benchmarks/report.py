@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.figures import Figure
-from benchmarks.goals import GOALS, by_name
+from benchmarks.goals import GOALS, Figures, by_name
 from benchmarks.peers import CONTENDERS
 from benchmarks.picture import draw
 
@@ -30,6 +30,7 @@ LIBRARIES = ("apache-airflow", "SQLAlchemy", "psycopg")
 class Run:
     """What figures depend on beside the code.
 
+    :param load: how many processes ran or waited for a core in the minute before.
     :param seconds: how long each scenario took.
     :param broken: the scenarios that could not be measured, and why.
     """
@@ -38,6 +39,7 @@ class Run:
     versions: str
     commit: str
     at: str
+    load: float
     seconds: dict[str, float] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
 
@@ -52,6 +54,7 @@ class Run:
             versions=f"Python {platform.python_version()}, PostgreSQL 16, {libraries}",
             commit=head.stdout.strip() or "unknown",
             at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            load=os.getloadavg()[0],
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -75,18 +78,46 @@ def write(run: Run, figures: Sequence[Figure]) -> None:
 def _page(run: Run, figures: Sequence[Figure]) -> Iterator[str]:
     yield (TEXTS / "head.md").read_text()
     yield f"Measured {run.at}, commit `{run.commit}`: {run.machine}; {run.versions}."
-    yield f"The run took {sum(run.seconds.values()) / 60:.0f} minutes."
-    yield from (f"\n`{name}` broke and has no figures: {why}" for name, why in run.broken.items())
+    yield f"The run took {sum(run.seconds.values()) / 60:.0f} minutes, in seconds: {_shares(run)}."
+    yield f"In the minute before it, {run.load:.1f} processes ran or waited for a core: a quiet machine has none."
+    yield from (f"\n`{name}` broke and lacks figures: {why.splitlines()[0]}" for name, why in run.broken.items())
     yield "\n## The goals\n\n| what | goal | measured | |\n|---|---|---|---|"
     found = by_name(figures)
     yield from (goal.row(found) for goal in GOALS)
-    yield "\n![What one exclusive run costs, in bare inserts](img/benchmarks.svg)\n"
-    yield "## Every figure\n\nMedian, and the quarter points between which half of the numbers lie.\n"
-    for scenario, group in groupby(figures, key=lambda figure: figure.scenario):
-        yield from _table(scenario, list(group))
+    yield from _missed(found)
+    if PICTURE.exists():
+        yield "\n![What one exclusive run costs, in bare inserts](img/benchmarks.svg)"
+        yield "\nPale is what is lost with its holder's connection."
+    yield "\n## Every figure\n\nMedian, and the quarter points between which half of the numbers lie.\n"
+    yield "Of fewer than 100 numbers there is no 99th percentile: then it is the largest.\n"
+    for scenario, group in _by_scenario(figures).items():
+        yield from _table(scenario, group)
     yield "## Who is measured\n\n| name | what it is | survives its holder's death |\n|---|---|---|"
     yield from (f"| {it.name} | {it.says} | {'yes' if it.durable else 'no'} |" for it in CONTENDERS.values())
-    yield from (f"\n{(TEXTS / name).read_text().rstrip()}" for name in ("reading.md", "old_snapshot.md"))
+    yield from map(_text, ("reading.md", "old_snapshot.md"))
+
+
+def _text(name: str) -> str:
+    return f"\n{(TEXTS / name).read_text().rstrip()}"
+
+
+def _shares(run: Run) -> str:
+    return ", ".join(f"{name} {seconds:.0f}" for name, seconds in run.seconds.items())
+
+
+def _missed(figures: Figures) -> Iterator[str]:
+    """For each goal that is missed, once for those of one text, where the time goes and what was tried."""
+    texts = dict.fromkeys(goal.text for goal in GOALS if goal.text and goal.is_missed(figures))
+    names = ["head", "profile", *texts] if texts else []
+    yield from (_text(f"missed/{name}.md") for name in names)
+
+
+def _by_scenario(figures: Sequence[Figure]) -> Mapping[str, Sequence[Figure]]:
+    """In the order in which they were measured; some scenarios are measured together."""
+    grouped: dict[str, list[Figure]] = defaultdict(list)
+    for figure in figures:
+        grouped[figure.scenario].append(figure)
+    return grouped
 
 
 def _table(scenario: str, figures: Sequence[Figure]) -> Iterator[str]:
@@ -96,7 +127,7 @@ def _table(scenario: str, figures: Sequence[Figure]) -> Iterator[str]:
     yield f"|---|---|---|---|---|{'---|---|' if watched else ''}"
     for it in figures:
         numbers = [_number(number, it.unit) for number in (it.median, it.low, it.high, it.worst)]
-        wrong = f" {it.overlaps} | {it.errors} |" if watched else ""
+        wrong = f" {'' if it.overlaps is None else it.overlaps} | {it.errors} |" if watched else ""
         yield f"| {it.contender} | {numbers[0]} | {numbers[1]} to {numbers[2]} | {numbers[3]} | {it.samples} |{wrong}"
     yield ""
 

@@ -27,7 +27,7 @@ def play(stage: Stage) -> Iterator[Figure]:
         airflow.rest.call("POST", "/pools", {"name": "one_slot", "slots": 1})
         for way in WAYS:
             airflow.rest.wait_for_dag(f"{way}_b", timeout=PATIENCE)
-        yield from _figures(AT_ONCE, _all_at_once(airflow, stage.times(4, 1)))
+        yield from _figures(AT_ONCE, _all_at_once(airflow, stage.times(3, 1)))
         yield from _figures(CLEARED, _all_cleared(airflow, stage.times(2, 1)))
 
 

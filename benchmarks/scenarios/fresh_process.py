@@ -49,7 +49,7 @@ def play(stage: Stage) -> Iterator[Figure]:
             return [done - loaded]
 
         interleaved(NAMES, 2, lambda name, turn: work(name, turn - 2))  # Python writes its bytecode down
-        from_sdk = interleaved(NAMES, stage.times(40, 6), work)
+        from_sdk = interleaved(NAMES, stage.times(25, 4), work)
     for scenario, numbers_of in ((FROM_SDK, from_sdk), (PROCESSOR, processor), (FROM_EXEC, from_exec)):
         yield from (figure(scenario, name, numbers_of[name]) for name in NAMES)
     yield from (figure(PARTS, f"{name}: {part}", seconds) for (name, part), seconds in parts.items())

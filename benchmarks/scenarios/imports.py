@@ -12,7 +12,7 @@ from benchmarks.stage import Stage, interleaved
 
 IMPORT = "import of the operators"
 IMPORT_MEMORY = "import of the operators: memory"
-PARSE = "parsing a DAG file"
+PARSE = "parsing a DAG file: processor time"
 PARSE_MEMORY = "parsing a DAG file: memory"
 OPERATORS = "guard"
 UNGUARDED, TWO_MORE, GUARDED = "unguarded", "unguarded, two tasks more", "guarded"
@@ -78,7 +78,7 @@ def _imports(stage: Stage) -> Iterator[Figure]:
 
     work(OPERATORS, 0)  # Python writes its bytecode down
     memory.clear()
-    yield figure(IMPORT, OPERATORS, interleaved([OPERATORS], stage.times(30, 6), work)[OPERATORS])
+    yield figure(IMPORT, OPERATORS, interleaved([OPERATORS], stage.times(15, 2), work)[OPERATORS])
     yield figure(IMPORT_MEMORY, OPERATORS, memory, unit="MB")
 
 
@@ -90,9 +90,10 @@ def _parses(stage: Stage) -> Iterator[Figure]:
     def work(name: str, _turn: int) -> Sequence[float]:
         cost = said(stage, "fresh_parse.py", warming, files[name])
         memory[name].append(cost["bytes"] / MEGABYTE)
-        return [cost["seconds"]]
+        # It waits for nobody; a neighbour on the machine is in the other clock alone.
+        return [cost["processor"]]
 
-    for name, seconds in interleaved(list(FILES), stage.times(15, 3), work).items():
+    for name, seconds in interleaved(list(FILES), stage.times(9, 1), work).items():
         yield figure(PARSE, name, seconds)
         yield figure(PARSE_MEMORY, name, memory[name], unit="MB")
 

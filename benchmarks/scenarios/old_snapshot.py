@@ -193,7 +193,7 @@ class ByGuard:
 
 def play(stage: Stage) -> Iterator[Figure]:
     """Measure all forms before the runs, after them, and when the snapshot is gone."""
-    rounds, runs = stage.times(40, 10), stage.times(20_000, 2_000)
+    rounds, runs = stage.times(80, 10), stage.times(20_000, 2_000)
     with stage.database() as dsn, psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
         make_tables(dsn)
         connection.execute("ALTER TABLE guarded_runs SET (autovacuum_enabled = off)")

@@ -36,15 +36,15 @@ def play(stage: Stage) -> Iterator[Figure]:
     """Let runs of one DAG do each kind of task twice; then, in a full run, with the guard's modules imported ahead."""
     with running_airflow(stage, "side_by_side.py", "in_parts.py") as airflow:
         _warm(airflow, "started", "side_by_side", "in_parts")
-        runs = _played(airflow, "side_by_side", stage.times(15, 2))
-        in_parts = _played(airflow, "in_parts", stage.times(5, 1))
+        runs = _played(airflow, "side_by_side", stage.times(7, 1))
+        in_parts = _played(airflow, "in_parts", stage.times(3, 1))
         yield from _whole(airflow, runs)
         yield from _gates(airflow, runs)
         yield from _parts(PARTS, airflow, in_parts)
     if not stage.quick:
         with running_airflow(stage, "in_parts.py", imported=MODULES) as airflow:
             _warm(airflow, "in_parts")
-            in_parts = _played(airflow, "in_parts", 8)
+            in_parts = _played(airflow, "in_parts", 5)
             yield from _two(AHEAD, _dated(airflow, in_parts, "empty", "acquire"), "acquire", "empty")
             yield from _parts(PARTS_AHEAD, airflow, in_parts)
 

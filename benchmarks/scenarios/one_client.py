@@ -11,6 +11,7 @@ from benchmarks.stage import Stage, interleaved
 
 PAIR = "one client: take and give back"
 REFUSAL = "one client: be refused"
+BARE = "bare"
 AT_ONCE = 10
 
 
@@ -29,7 +30,7 @@ def _pairs(stage: Stage, clients: Mapping[str, Driven]) -> Iterator[Figure]:
         return list(clients[name].call("pairs", keys=keys)["seconds"])
 
     interleaved(list(clients), 3, lambda name, turn: work(name, -turn - 1))  # each warms up
-    for name, seconds in interleaved(list(clients), stage.times(60, 10), work).items():
+    for name, seconds in interleaved(list(clients), stage.times(100, 10), work).items():
         yield figure(PAIR, name, seconds)
 
 
@@ -38,10 +39,12 @@ def _refusals(stage: Stage, holders: Mapping[str, Driven], askers: Mapping[str, 
         assert holders[name].call("take", key=f"held-{name}")["taken"]
     overlaps = dict.fromkeys(askers, 0)
 
-    def work(name: str, _turn: int) -> list[float]:
+    def work(name: str, turn: int) -> list[float]:
+        if name == BARE:  # the unit, by the disk of the same moment
+            return list(holders[name].call("pairs", keys=[f"{turn}-{number}" for number in range(AT_ONCE)])["seconds"])
         answer = askers[name].call("refusals", key=f"held-{name}", count=AT_ONCE)
         overlaps[name] += answer["overlaps"]
         return list(answer["seconds"])
 
-    for name, seconds in interleaved(list(askers), stage.times(40, 10), work).items():
-        yield figure(REFUSAL, name, seconds, overlaps=overlaps[name])
+    for name, seconds in interleaved([BARE, *askers], stage.times(60, 10), work).items():
+        yield figure(REFUSAL, name, seconds, overlaps=overlaps.get(name))
