@@ -21,7 +21,7 @@ from benchmarks.stage import Stage, interleaved
 CLAIMS = "eight claimers: claim 100 of 1 M due"
 GUARD, RAW, JUDGED = "guard", "SKIP LOCKED, by hand", "SKIP LOCKED and due times, by hand"
 WHOLE = "all that the guard reads and writes, by hand"
-CLAIMERS, SIZE, SECONDS, LEAD = 8, 100, 2.0, 0.2
+CLAIMERS, SIZE, SECONDS, LEAD = 8, 100, 1.0, 0.2
 SCRIPT = {GUARD: "due_guard.py", RAW: "due_raw.py", JUDGED: "due_judged.py", WHOLE: "due_by_hand.py"}
 
 CONFIGS = """
@@ -40,11 +40,11 @@ SELECT 'config-' || n, 'daily', 'UTC', now() - (%s - n) * interval '10 milliseco
 
 def play(stage: Stage) -> Iterator[Figure]:
     """Measure all ways on one table, in turn."""
-    configs = stage.times(1_000_000, 50_000)
+    configs = stage.times(1_000_000, 100_000)
     with stage.database() as dsn, ExitStack() as stack:
         write_due(dsn, configs)
         crowds = {name: _crowd(stack, name, dsn) for name in SCRIPT}
-        yield from _storms(crowds, stage.times(6, 2), SECONDS if not stage.quick else SECONDS / 2)
+        yield from _storms(crowds, stage.times(6, 2), SECONDS if not stage.quick else SECONDS / 4)
 
 
 def write_due(dsn: str, configs: int) -> None:
