@@ -21,11 +21,13 @@ AHEAD = "whole task on Airflow: acquire, its modules imported before the fork"
 PARTS_AHEAD = "whole task on Airflow: the acquire's parts, its modules imported before the fork"
 MODULES = (
     "psycopg",
-    "sqlalchemy.dialects.postgresql.psycopg",
-    "airflow_rankguard.hooks.rankguard",
     "airflow_rankguard.dag_runs",
+    "airflow_rankguard.guard.engines",
     "airflow_rankguard.guard.service",
+    "airflow_rankguard.holder",
+    "airflow_rankguard.hooks.rankguard",
 )
+"""Those that docs/celery.md names."""
 HALVES = ("forth", "back")
 PATIENCE = 180.0
 
