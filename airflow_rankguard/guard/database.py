@@ -36,20 +36,14 @@ def guard_errors() -> Iterator[None]:
         raise _translated(error) from error
 
 
-@contextmanager
-def committing_itself(connection: Connection) -> Iterator[None]:
-    """Let each statement on a connection to PostgreSQL commit itself.
+def let_each_statement_commit(connection: Connection) -> None:
+    """Let each statement on a connection to PostgreSQL commit itself, until the connection goes back to its pool.
 
     The driver is told, and SQLAlchemy's way round it left out: isolation as an option, a transaction that is none, and
     their undoing cost a third of what a statement costs its process.
     """
     driver: Any = connection.connection.driver_connection
     driver.autocommit = True
-    try:
-        yield
-    finally:
-        if not driver.closed:
-            driver.autocommit = False
 
 
 class RowLocked(DatabaseUnavailable):
@@ -144,10 +138,10 @@ class Database:
             footing = self._footing or self._examine(connection)
             # A transaction of our own costs two round trips; only a foreign default isolation makes it needed.
             if alone and self._postgresql and footing.isolation == "read committed":
-                with committing_itself(connection):
-                    said = sentence(connection)
-                    connection.commit()  # only of what SQLAlchemy has executed itself; nothing goes to the server
-                    return said
+                let_each_statement_commit(connection)
+                said = sentence(connection)
+                connection.commit()  # only of what SQLAlchemy has executed itself; nothing goes to the server
+                return said
             if self._postgresql:
                 connection.execution_options(isolation_level="READ COMMITTED")
             else:

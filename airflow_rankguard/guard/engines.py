@@ -88,7 +88,15 @@ def _postgresql(url: URL, pool: dict[str, Any], settings: dict[str, int]) -> Eng
         connect["connect_timeout"] = CONNECT_TIMEOUT
     # No column of the guard's is an hstore, so nobody need ask for that type's number.
     url = url.set(drivername="postgresql+rankguard")
-    return create_engine(url, connect_args=connect, use_native_hstore=False, **pool)
+    engine = create_engine(url, connect_args=connect, use_native_hstore=False, **pool)
+    event.listen(engine, "reset", _commit_no_more_by_itself)
+    return engine
+
+
+def _commit_no_more_by_itself(connection: Any, *_: object) -> None:
+    """Take back what the guard has told the driver of a connection, which its next borrower must not inherit."""
+    if connection.autocommit:
+        connection.autocommit = False
 
 
 def _sqlite(url: URL, pool: dict[str, Any], mode: str) -> Engine:

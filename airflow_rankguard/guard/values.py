@@ -234,7 +234,7 @@ class Timings(Frozen):
     :param poll: the pause between two looks.
     :param turn_timeout: how long a key that was freed is kept for each waiter ahead of the one who wants it.
     :param looks_per_ask: how many looks of one wait share an answer of Airflow's.
-    :param rounds: how often a lost race is run again.
+    :param rounds: how often a lost race is run again; twice at least, as the first round may not ask who waits.
     """
 
     startup_grace: timedelta = timedelta(seconds=60)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -17,10 +18,17 @@ from airflow_rankguard.rank.due import Decision, DueConfig, Terms, decide, why_f
 from airflow_rankguard.rank.store import Page
 
 Judge = Callable[[Sequence[DueConfig]], list[Decision]]
-Decided = tuple[Page, list[Decision], set[str]]
-"""A page, what was decided of it, and the ids of the configs that were changed."""
 PAGE = 1000
 """Configs that one statement decides on: each takes five parameters, and SQLite has room for 32,766 in a statement."""
+
+
+class Decided(NamedTuple):
+    """A page, how many old claims came back, what was decided, and the ids of the configs that were changed."""
+
+    page: Page
+    offered_again: int
+    decisions: list[Decision]
+    changed: set[str]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -93,18 +101,18 @@ class DueConfigs:
             if terms.admit is None:
                 # One more than it may claim, which says whether it leaves any.
                 size = min(terms.limit - len(tick.claimed) + 1, PAGE)
-                page, decisions, changed = self._decided_at_once(judge, now, size, began, seen)
+                decided = self._decided_at_once(judge, now, size, began, seen, terms.grace)
             else:
-                page, decisions, changed = self._decided_apart(judge, now, min(terms.limit, PAGE), began, seen)
-            began = page.now
-            # These stand behind all that was due, so that no page before has missed them.
-            offered_again = self._offer_again(page, terms.grace)
-            tick.offered_again += offered_again
-            if not decisions and not offered_again:
+                decided = self._decided_apart(judge, now, min(terms.limit, PAGE), began, seen, terms.grace)
+            began = decided.page.now
+            tick.offered_again += decided.offered_again
+            if decided.offered_again:
+                seen = None  # a page before may have passed the places that these have now
+            elif decided.decisions:
+                seen = decided.decisions[-1].due
+            else:
                 break
-            if decisions:
-                seen = decisions[-1].due
-            if tick.count(decisions, changed):
+            if tick.count(decided.decisions, decided.changed):
                 tick.full = None
         return tick
 
@@ -124,24 +132,34 @@ class DueConfigs:
         """
         return self._database.statement(store.give_back, config_id, due_at, reason, now=now)
 
-    def _offer_again(self, page: Page, grace: timedelta) -> int:
-        if page.oldest_claim is None or page.oldest_claim > page.now - grace:
-            return 0
-        return self._database.statement(store.offer_again, page.now - grace, page.now)
-
     def _decided_at_once(
-        self, judge: Judge, now: datetime | None, size: int, began: datetime | None, seen: DueConfig | None
+        self,
+        judge: Judge,
+        now: datetime | None,
+        size: int,
+        began: datetime | None,
+        seen: DueConfig | None,
+        grace: timedelta,
     ) -> Decided:
         """Judge a page that is locked meanwhile, so that claimers who look at the same time see different ones."""
-        return self._database.transaction(_judge_and_carry_out, judge, now, size, began, seen, self._database.timings)
+        lock = self._database.timings
+        return self._database.transaction(_judge_and_carry_out, judge, now, size, began, seen, grace, lock)
 
     def _decided_apart(
-        self, judge: Judge, now: datetime | None, size: int, began: datetime | None, seen: DueConfig | None
+        self,
+        judge: Judge,
+        now: datetime | None,
+        size: int,
+        began: datetime | None,
+        seen: DueConfig | None,
+        grace: timedelta,
     ) -> Decided:
         """Judge a page with no connection held, as the caller's own rule may take its time."""
         page = self._database.look(store.list_due, size, began, seen)
+        offered_again = self._database.statement(_offer_again, page, grace)
         decisions = judge(page.due)
-        return page, decisions, self._database.statement(store.carry_out, decisions, now=now) if decisions else set()
+        changed = self._database.statement(store.carry_out, decisions, now=now) if decisions else set()
+        return Decided(page, offered_again, decisions, changed)
 
 
 def _judge_and_carry_out(
@@ -151,11 +169,20 @@ def _judge_and_carry_out(
     size: int,
     began: datetime | None,
     seen: DueConfig | None,
-    timings: Timings,
+    grace: timedelta,
+    lock: Timings,
 ) -> Decided:
-    page = store.list_due(connection, size, began, seen, lock=timings)
+    page = store.list_due(connection, size, began, seen, lock=lock)
+    offered_again = _offer_again(connection, page, grace)
     decisions = judge(page.due)
-    return page, decisions, store.carry_out(connection, decisions, now=now, locked=True) if decisions else set()
+    changed = store.carry_out(connection, decisions, now=now, locked=True) if decisions else set()
+    return Decided(page, offered_again, decisions, changed)
+
+
+def _offer_again(connection: Connection, page: Page, grace: timedelta) -> int:
+    if page.oldest_claim is None or page.oldest_claim > page.now - grace:
+        return 0
+    return store.offer_again(connection, page.now - grace, page.now)
 
 
 def _judged(page: Sequence[DueConfig], *, terms: Terms, tick: Tick, is_late: Callable[[], bool]) -> list[Decision]:

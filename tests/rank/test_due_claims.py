@@ -38,6 +38,39 @@ def test_a_claim_whose_claimer_died_is_offered_again_after_the_grace(
     assert scheduled(guarded, "shop").next_due_at == FIRST + DAY
 
 
+def test_an_old_claim_is_due_in_the_same_tick_wherever_its_place_is(
+    rank_engine: Engine, due: DueConfigs, add_due: AddDue
+) -> None:
+    """Also where it comes to stand before what was seen: it is due again since now, as the others are."""
+    add_due("another")
+    assert ids(due.claim(Terms(), now=FIRST).claimed) == ["another"]
+    now = FIRST + GRACE + MINUTE
+    add_due("shop")
+    with rank_engine.begin() as connection:
+        connection.execute(update(rank_schedules).where(rank_schedules.c.config_id == "shop").values(next_due_at=now))
+    tick = due.claim(Terms(), now=now)
+    assert (tick.offered_again, ids(tick.claimed)) == (1, ["shop", "another"])
+
+
+@pytest.mark.backends("sqlite")
+@pytest.mark.parametrize("admit", [None, lambda _: None], ids=["at once", "apart"])
+def test_a_tick_that_cannot_offer_again_has_claimed_nothing(
+    admit: Rule | None, guarded: Database, due: DueConfigs, rank_engine: Engine, add_due: AddDue
+) -> None:
+    """A claim that nobody was told of would wait for the grace."""
+    add_due("dead")
+    due.claim(Terms(), now=FIRST)
+    add_due("shop")
+    with rank_engine.begin() as connection:
+        connection.exec_driver_sql(
+            "CREATE TRIGGER no_more BEFORE UPDATE ON rank_schedules WHEN new.claimed_at IS NULL"
+            " BEGIN SELECT RAISE(ABORT, 'no more'); END"
+        )
+    with pytest.raises(IntegrityError, match="no more"):
+        due.claim(Terms(admit=admit), now=FIRST + HOUR)
+    assert scheduled(guarded, "shop").next_due_at == FIRST
+
+
 def test_a_started_claim_is_not_offered_again(guarded: Database, due: DueConfigs, add_due: AddDue) -> None:
     """It is settled once; a repeat, or one about another due time, changes nothing."""
     add_due("shop")

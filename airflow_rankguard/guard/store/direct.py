@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Insert, Result, Select
+from sqlalchemy import Connection, Dialect, Result, Select
 from sqlalchemy.engine import IteratorResult
 from sqlalchemy.engine.result import SimpleResultMetaData
 from sqlalchemy.exc import DBAPIError
@@ -18,7 +18,7 @@ from sqlalchemy.sql.dml import ReturningInsert, ReturningUpdate
 
 from airflow_rankguard.guard.dialects import is_postgresql
 
-Statement = Select[Any] | ReturningInsert[Any] | ReturningUpdate[Any] | Insert
+Statement = Select[Any] | ReturningInsert[Any] | ReturningUpdate[Any]
 CURSOR = "rankguard_cursor"
 Process = Callable[[Any], Any]
 
@@ -70,7 +70,10 @@ def speak(connection: Connection, statement: Statement, told: Mapping[str, Any])
 def _is_watched(connection: Connection) -> bool:
     """Whether somebody listens to what SQLAlchemy executes, as tracers do, or logs it: then SQLAlchemy executes it."""
     heard = connection.dispatch
-    listens = heard.before_cursor_execute or heard.after_cursor_execute
+    executions = (
+        heard.before_execute or heard.after_execute or heard.before_cursor_execute or heard.after_cursor_execute
+    )
+    listens = executions or connection.dialect.dispatch.handle_error
     return bool(listens) or connection.engine.logger.isEnabledFor(logging.INFO)
 
 
@@ -98,8 +101,9 @@ def _wrapped(connection: Connection, statement: Compiled, parameters: Mapping[st
     assert driver is not None
     lost = dialect.is_disconnect(error, driver, None)
     if lost:
+        # As SQLAlchemy does: those that others have borrowed come back to this pool and are made anew.
+        connection.engine.pool._invalidate(connection.connection, error)  # noqa: SLF001 - no public name does it
         connection.invalidate(error)
-        connection.engine.dispose()
     wrapped = DBAPIError.instance(
         statement.text, parameters, error, type(error), connection_invalidated=lost, dialect=dialect
     )

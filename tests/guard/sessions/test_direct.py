@@ -72,16 +72,26 @@ def test_what_is_read_directly_is_what_sqlalchemy_reads(
     assert {time.tzinfo for time in times if time} == {UTC}
 
 
-def test_who_listens_to_sqlalchemy_hears_them(kept: Stage) -> None:
-    """A tracer sees each statement of a verb, as ever."""
-    heard: list[str] = []
+@pytest.mark.parametrize("heard", ["before_execute", "after_execute", "before_cursor_execute", "after_cursor_execute"])
+def test_who_listens_to_sqlalchemy_hears_them(kept: Stage, heard: str) -> None:
+    """A tracer sees each statement of a verb, as ever, whichever of its events it has chosen."""
+    calls: list[tuple[Any, ...]] = []
 
-    def hear(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        heard.append(statement)
+    def hear(*said: Any) -> None:
+        calls.append(said)
 
-    event.listen(kept.engine, "after_cursor_execute", hear)
+    event.listen(kept.engine, heard, hear)
     _speak_all(kept)
-    assert _counted(heard) == SAID
+    assert len(calls) == sum(SAID.values())
+
+
+def test_who_listens_to_errors_hears_them(kept: Stage, superuser: psycopg.Connection) -> None:
+    """Whoever decides by them what a lost connection is, too."""
+    heard: list[object] = []
+    event.listen(kept.engine, "handle_error", heard.append)
+    superuser.execute(KILL, (superuser.info.dbname,))
+    kept.held("A")
+    assert len(heard) == 1
 
 
 def test_who_has_sqlalchemy_log_reads_them(kept: Stage, caplog: pytest.LogCaptureFixture) -> None:
@@ -106,6 +116,19 @@ def test_a_server_that_forgot_all_sessions_costs_one_more_attempt(kept: Stage, s
     assert len(superuser.execute(KILL, (superuser.info.dbname,)).fetchall()) == 4
     kept.held("A")
     assert kept.pauses == 1
+
+
+def test_a_lost_connection_leaves_none_behind_that_others_have_borrowed(
+    kept: Stage, superuser: psycopg.Connection
+) -> None:
+    """They come back to the pool that they came from, which counts them."""
+    with kept.engine.connect() as borrowed:
+        borrowed.exec_driver_sql("SELECT 1")
+        superuser.execute("SELECT pg_terminate_backend(%s)", (_session_of(kept),))
+        kept.held("A")
+    open_ones = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
+    counted = superuser.execute(open_ones, (superuser.info.dbname,)).fetchone()
+    assert counted == (kept.engine.pool.checkedin(),)  # type: ignore[attr-defined] # a pool of a queue has it
 
 
 def _session_of(stage: Stage) -> int:

@@ -28,9 +28,10 @@ def upgrade(schema: str | None) -> None:
         schema=schema,
     )
     # What was checked before was one part.
+    named = "" if schema is None else f"{op.get_bind().dialect.identifier_preparer.quote(schema)}."
     op.execute(
-        f"INSERT INTO {at}rank_parts (guarded_run_id, part, {COLUMNS})"  # noqa: S608 - names of our own
-        f" SELECT guarded_run_id, '', {COLUMNS} FROM {at}rank_runs"
+        f"INSERT INTO {named}rank_parts (guarded_run_id, part, {COLUMNS})"  # noqa: S608 - names of our own
+        f" SELECT guarded_run_id, '', {COLUMNS} FROM {named}rank_runs"
     )
 
 
