@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from importlib import import_module
 from multiprocessing import get_context
@@ -12,13 +13,14 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 from sqlalchemy import Engine, Row
 from sqlalchemy.exc import DBAPIError
 
 from airflow_rankguard.guard import schema
 from airflow_rankguard.guard.engines import create_guard_engine
 from airflow_rankguard.guard.errors import DatabaseUnavailable, DuplicateActiveRuns, SchemaError
-from airflow_rankguard.guard.footing import VERSION_TABLE
+from airflow_rankguard.guard.footing import HEAD, VERSION_TABLE
 from airflow_rankguard.guard.tables import metadata as guard_metadata
 from airflow_rankguard.guard.values import Cause, Member, Policy, Status
 from airflow_rankguard.rank.tables import metadata as rank_metadata
@@ -85,15 +87,22 @@ def catalogue(database: Database, owner_engine: Engine) -> Callable[[], Catalogu
     return lambda: _catalogue_of_postgresql(url, database.schema or "public")
 
 
-@pytest.fixture
-def second_schema(database: Database) -> Iterator[Engine]:
+@contextmanager
+def _empty_schema(database: Database, name: str) -> Iterator[Engine]:
     """The tables' owner's engine on an empty schema beside the guard's own."""
     assert database.superuser_url is not None
     with psycopg.connect(plain(database.superuser_url), autocommit=True) as superuser:
-        superuser.execute("CREATE SCHEMA second AUTHORIZATION rankguard_owner")
-    engine = create_guard_engine(database.owner_url, schema="second")
+        superuser.execute(SQL("CREATE SCHEMA {} AUTHORIZATION rankguard_owner").format(Identifier(name)))
+    engine = create_guard_engine(database.owner_url, schema=name)
     yield engine
     engine.dispose()
+
+
+@pytest.fixture
+def second_schema(database: Database) -> Iterator[Engine]:
+    """A schema for a guard of its own."""
+    with _empty_schema(database, "second") as engine:
+        yield engine
 
 
 def test_both_roads_lead_to_one_schema_on_sqlite(tmp_path: Path) -> None:
@@ -129,7 +138,7 @@ def test_an_upgrade_keeps_what_is_there(stage: Stage, make_stage: MakeStage, own
     held = stage.held("r1")
     inside = stage.guard.enter(held.key, held.owner, held.life, CHECK, stage.answers).presence
     ticket(wait(stage, "r3"))
-    for version in ("0005", "0004", "0003", "0002", "0001"):
+    for version in ("0007", "0006", "0005", "0004", "0003", "0002", "0001"):
         schema.downgrade(owner_engine, version)
         assert schema.current(owner_engine) == version
         assert schema.upgrade(owner_engine) == []
@@ -140,6 +149,28 @@ def test_an_upgrade_keeps_what_is_there(stage: Stage, make_stage: MakeStage, own
     assert (seen.run.id, seen.run.token, seen.presences) == (held.id, held.token, (inside,))
     assert later.refused("r2").blocker.id == held.id
     assert ticket(wait(later, "r3")).ticket == 1
+
+
+@pytest.mark.backends("sqlite", "postgres", "postgres_public")
+def test_a_check_from_before_there_were_parts_is_one_part(stage: Stage, owner_engine: Engine, query: Query) -> None:
+    """An upgrade writes down of each check what it had counted by then."""
+    stage.held("r1")
+    query(
+        "INSERT INTO rank_configs"
+        " (id, domain, location_code, language_code, devices, depth, tenant, enabled, created_at)"
+        " SELECT 'shop', 'a.nl', 1, 'nl', 'desktop', 10, '', ended_at IS NULL, claimed_at FROM guarded_runs"
+    )
+    query(
+        "INSERT INTO rank_runs"
+        " (guarded_run_id, config_id, token, total, checked, failed, cost, started_at, finished_at, updated_at)"
+        " SELECT id, 'shop', token, 9, 7, 2, 0.25, claimed_at, claimed_at, claimed_at FROM guarded_runs"
+    )
+    schema.downgrade(owner_engine, "0006")
+    schema.upgrade(owner_engine)
+    counted = "guarded_run_id, total, checked, failed, cost, finished_at"
+    [part] = query(f"SELECT part, {counted} FROM rank_parts")
+    [run] = query(f"SELECT {counted} FROM rank_runs")
+    assert tuple(part) == ("", *run)
 
 
 @pytest.mark.backends("sqlite", "postgres", "postgres_public")
@@ -280,6 +311,18 @@ def test_a_schema_of_its_own(database: Database, second_schema: Engine, make_sta
     assert other.held("r1").id != held.id
     tables = query("SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_name LIKE '%guard%'")
     assert {row[0] for row in tables} == {database.schema, "second"}
+
+
+@pytest.mark.backends("postgres")
+@pytest.mark.parametrize("name", ["Second", 'the "second"', "100%s"])
+def test_a_schema_whose_name_needs_quotes(name: str, database: Database, make_stage: MakeStage) -> None:
+    """It is upgraded, and guards, as any other."""
+    with _empty_schema(database, name) as engine:
+        schema.upgrade(engine)
+        assert schema.current(engine) == HEAD
+        stage = Stage(engine, make_stage().answers)
+        held = stage.held("r1")
+        assert stage.refused("r2").blocker == held
 
 
 def _wait_and_give_up(stage: Stage) -> None:

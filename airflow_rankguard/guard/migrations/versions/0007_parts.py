@@ -9,30 +9,30 @@ revision = "0007"
 down_revision = "0006"
 
 Time = sa.DateTime(timezone=True)
-COLUMNS = "total, checked, failed, cost, finished_at"
+RUN = "guarded_run_id"
+COUNTS = ("total", "checked", "failed", "cost", "finished_at")
 
 
 def upgrade(schema: str | None) -> None:
     at = "" if schema is None else f"{schema}."
     op.create_table(
         "rank_parts",
-        sa.Column("guarded_run_id", sa.Uuid, nullable=False),
+        sa.Column(RUN, sa.Uuid, nullable=False),
         sa.Column("part", sa.Text, nullable=False),
         sa.Column("total", sa.Integer, nullable=False),
         sa.Column("checked", sa.Integer, nullable=False),
         sa.Column("failed", sa.Integer, nullable=False),
         sa.Column("cost", sa.Numeric(14, 6), nullable=False),
         sa.Column("finished_at", Time),
-        sa.PrimaryKeyConstraint("guarded_run_id", "part", name="rank_parts_pkey"),
-        sa.ForeignKeyConstraint(["guarded_run_id"], [f"{at}rank_runs.guarded_run_id"], name="rank_parts_run"),
+        sa.PrimaryKeyConstraint(RUN, "part", name="rank_parts_pkey"),
+        sa.ForeignKeyConstraint([RUN], [f"{at}rank_runs.{RUN}"], name="rank_parts_run"),
         schema=schema,
     )
     # What was checked before was one part.
-    named = "" if schema is None else f"{op.get_bind().dialect.identifier_preparer.quote(schema)}."
-    op.execute(
-        f"INSERT INTO {named}rank_parts (guarded_run_id, part, {COLUMNS})"  # noqa: S608 - names of our own
-        f" SELECT guarded_run_id, '', {COLUMNS} FROM {named}rank_runs"
-    )
+    runs = sa.table("rank_runs", *map(sa.column, (RUN, *COUNTS)), schema=schema)
+    parts = sa.table("rank_parts", *map(sa.column, (RUN, "part", *COUNTS)), schema=schema)
+    counted = sa.select(runs.c[RUN], sa.literal(""), *(runs.c[name] for name in COUNTS))
+    op.execute(parts.insert().from_select([RUN, "part", *COUNTS], counted))
 
 
 def downgrade(schema: str | None) -> None:
