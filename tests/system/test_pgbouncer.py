@@ -17,6 +17,8 @@ pytestmark = pytest.mark.system
 ROOT = Path(__file__).parents[2]
 # What cannot be shown through a pooler, and why.
 READS_THE_LOG = "counts statements in the server's log, under a setting that only new sessions get"
+DIRECT = "tests/guard/sessions/test_direct.py"
+LENT_LATE = "ends the caller's session on the server, which a pooler lends it no sooner than the statement comes"
 EXCLUDED = {
     "tests/guard/sessions/test_wire.py": READS_THE_LOG,
     "tests/guard/sessions/test_first_connection.py": READS_THE_LOG,
@@ -26,9 +28,10 @@ EXCLUDED = {
     "tests/guard/test_errors.py::test_a_read_only_server[postgres-later]": "makes a server read-only for new sessions",
     "tests/guard/sessions/test_notifications.py": "listens, which needs a session that stays",
     "tests/guard/sessions/test_isolation.py": "changes a default that only new sessions get",
-    "tests/guard/sessions/test_lost_connections.py::test_a_terminated_session_is_no_error[postgres]": (
-        "ends the caller's session on the server, which a pooler lends it no sooner than the statement comes"
-    ),
+    "tests/guard/sessions/test_lost_connections.py::test_a_terminated_session_is_no_error[postgres]": LENT_LATE,
+    f"{DIRECT}::test_who_listens_to_errors_hears_them[postgres]": LENT_LATE,
+    f"{DIRECT}::test_a_server_that_forgot_all_sessions_costs_one_more_attempt[postgres]": LENT_LATE,
+    f"{DIRECT}::test_a_lost_connection_leaves_none_behind_that_others_have_borrowed[postgres]": LENT_LATE,
     "tests/guard/sessions/test_plans.py": "takes a minute to ask for plans, which no pooler changes",
 }
 
