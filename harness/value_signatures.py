@@ -11,7 +11,7 @@ class ValueSignatures(Extension):
 
     def on_class_instance(self, *, cls: Class, **_: Any) -> None:
         """Write the decorator that the class does without."""
-        if "Frozen" not in map(str, cls.bases):
+        if cls.parent is None or "Frozen" not in map(str, cls.bases):
             return
         written = f"dataclasses.dataclass(frozen=True, kw_only={cls.keywords.get('kw_only', True)})"
         expression = get_expression(ast.parse(written, mode="eval").body, parent=cls.parent)
