@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError, NoResultFound, OperationalError
@@ -16,7 +16,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from airflow_rankguard.guard.answers import Answer, AskAirflow
 from airflow_rankguard.guard.dialects import Trouble, trouble
-from airflow_rankguard.guard.engines import READING
+from airflow_rankguard.guard.engines import READING, let_each_statement_commit
 from airflow_rankguard.guard.errors import DatabaseUnavailable, GuardError, SchemaError
 from airflow_rankguard.guard.footing import Footing, examine
 from airflow_rankguard.guard.values import Owner, Timings
@@ -34,16 +34,6 @@ def guard_errors() -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise _translated(error) from error
-
-
-def let_each_statement_commit(connection: Connection) -> None:
-    """Let each statement on a connection to PostgreSQL commit itself, until the connection goes back to its pool.
-
-    The driver is told, and SQLAlchemy's way round it left out: isolation as an option, a transaction that is none, and
-    their undoing cost a third of what a statement costs its process.
-    """
-    driver: Any = connection.connection.driver_connection
-    driver.autocommit = True
 
 
 class RowLocked(DatabaseUnavailable):

@@ -22,6 +22,21 @@ PAGE = 1000
 """Configs that one statement decides on: each takes five parameters, and SQLite has room for 32,766 in a statement."""
 
 
+class Look(NamedTuple):
+    """What to look for, and who judges what is found.
+
+    :param began: the time of the first look of a tick, by which all its pages are due; None before it.
+    :param seen: what was seen last; None to begin with the oldest.
+    """
+
+    judge: Judge
+    now: datetime | None
+    size: int
+    began: datetime | None
+    seen: DueConfig | None
+    grace: timedelta
+
+
 class Decided(NamedTuple):
     """A page, how many old claims came back, what was decided, and the ids of the configs that were changed."""
 
@@ -97,13 +112,11 @@ class DueConfigs:
         until = self._stopwatch() + terms.deadline.total_seconds()
         tick, began, seen = Tick(), now, None
         judge = partial(_judged, terms=terms, tick=tick, is_late=lambda: self._stopwatch() >= until)
+        decided_by = self._decided_at_once if terms.admit is None else self._decided_apart
         while tick.full is None:
-            if terms.admit is None:
-                # One more than it may claim, which says whether it leaves any.
-                size = min(terms.limit - len(tick.claimed) + 1, PAGE)
-                decided = self._decided_at_once(judge, now, size, began, seen, terms.grace)
-            else:
-                decided = self._decided_apart(judge, now, min(terms.limit, PAGE), began, seen, terms.grace)
+            # Where no rule of the caller's is asked: one more than it may claim, which says whether it leaves any.
+            size = terms.limit - len(tick.claimed) + 1 if terms.admit is None else terms.limit
+            decided = decided_by(Look(judge, now, min(size, PAGE), began, seen, terms.grace))
             began = decided.page.now
             tick.offered_again += decided.offered_again
             if decided.offered_again:
@@ -132,50 +145,24 @@ class DueConfigs:
         """
         return self._database.statement(store.give_back, config_id, due_at, reason, now=now)
 
-    def _decided_at_once(
-        self,
-        judge: Judge,
-        now: datetime | None,
-        size: int,
-        began: datetime | None,
-        seen: DueConfig | None,
-        grace: timedelta,
-    ) -> Decided:
+    def _decided_at_once(self, look: Look) -> Decided:
         """Judge a page that is locked meanwhile, so that claimers who look at the same time see different ones."""
-        lock = self._database.timings
-        return self._database.transaction(_judge_and_carry_out, judge, now, size, began, seen, grace, lock)
+        return self._database.transaction(_judge_and_carry_out, look, self._database.timings)
 
-    def _decided_apart(
-        self,
-        judge: Judge,
-        now: datetime | None,
-        size: int,
-        began: datetime | None,
-        seen: DueConfig | None,
-        grace: timedelta,
-    ) -> Decided:
+    def _decided_apart(self, look: Look) -> Decided:
         """Judge a page with no connection held, as the caller's own rule may take its time."""
-        page = self._database.look(store.list_due, size, began, seen)
-        offered_again = self._database.statement(_offer_again, page, grace)
-        decisions = judge(page.due)
-        changed = self._database.statement(store.carry_out, decisions, now=now) if decisions else set()
+        page = self._database.look(store.list_due, look.size, look.began, look.seen)
+        offered_again = self._database.statement(_offer_again, page, look.grace)
+        decisions = look.judge(page.due)
+        changed = self._database.statement(store.carry_out, decisions, now=look.now) if decisions else set()
         return Decided(page, offered_again, decisions, changed)
 
 
-def _judge_and_carry_out(
-    connection: Connection,
-    judge: Judge,
-    now: datetime | None,
-    size: int,
-    began: datetime | None,
-    seen: DueConfig | None,
-    grace: timedelta,
-    lock: Timings,
-) -> Decided:
-    page = store.list_due(connection, size, began, seen, lock=lock)
-    offered_again = _offer_again(connection, page, grace)
-    decisions = judge(page.due)
-    changed = store.carry_out(connection, decisions, now=now, locked=True) if decisions else set()
+def _judge_and_carry_out(connection: Connection, look: Look, lock: Timings) -> Decided:
+    page = store.list_due(connection, look.size, look.began, look.seen, lock=lock)
+    offered_again = _offer_again(connection, page, look.grace)
+    decisions = look.judge(page.due)
+    changed = store.carry_out(connection, decisions, now=look.now, locked=True) if decisions else set()
     return Decided(page, offered_again, decisions, changed)
 
 
